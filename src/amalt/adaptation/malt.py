@@ -1,0 +1,175 @@
+"""Adaptive MALT: Algorithm 2 of the paper, all chains learning one tuning.
+
+Each iteration n = 1, 2, ... takes h, tau, lambda and s as the iterations before left them, runs one
+transition of every chain, and feeds the outcome to five small learners: the moments m and s, the
+principal component w, the step size h, the integration time tau and, if rho is adaptive, the
+autocorrelation of the squared projection.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from amalt.adaptation import moments as moments_of
+from amalt.adaptation import principal, step_size, trajectory
+from amalt.adaptation.settings import MaltSettings
+from amalt.kernels.malt import MaltInfo, MaltState, MaltTuning
+from amalt.kernels.metric import diagonal
+
+
+class MaltAdaptation(NamedTuple):
+    """All that is learned: five learners, and the averages of log h and log tau."""
+
+    n: jax.Array
+    moments: moments_of.Moments
+    w: jax.Array
+    projection: trajectory.ProjectionMoments
+    step_size: step_size.StepSizeState
+    trajectory: trajectory.TrajectoryState
+    mean_log_step_size: jax.Array
+    mean_log_time: jax.Array
+
+
+class WarmupTrace(NamedTuple):
+    """What one iteration used and saw: scalars, kept for every iteration."""
+
+    step_size: jax.Array
+    integration_time: jax.Array
+    damping: jax.Array
+    rho: jax.Array
+    acceptance_rate: jax.Array
+    num_steps: jax.Array
+    num_diverging: jax.Array
+
+
+def init(key: Any, positions: jax.Array, settings: MaltSettings) -> MaltAdaptation:
+    """Start learning from the first positions ``[chain, dim]``."""
+    h = jnp.asarray(settings.initial_step_size, positions.dtype)
+    return MaltAdaptation(
+        n=jnp.asarray(0, jnp.int32),
+        moments=moments_of.init(positions),
+        w=principal.init(key, positions.shape[1], positions.dtype),
+        projection=trajectory.init_projection(h),
+        step_size=step_size.init(h),
+        trajectory=trajectory.init(h),
+        mean_log_step_size=jnp.log(h),
+        mean_log_time=jnp.log(h),
+    )
+
+
+def tuning(state: MaltAdaptation, settings: MaltSettings) -> MaltTuning:
+    """Return what the next iteration uses; L = 1 during the first, MALA iterations."""
+    log_h, log_tau = _log_step_size_and_time(state, settings)
+    return _make_tuning(state, log_h, log_tau, settings)
+
+
+def finalize(state: MaltAdaptation, settings: MaltSettings) -> MaltTuning:
+    """Freeze what was learned, with h and tau averaged over the last iterations."""
+    return _make_tuning(state, state.mean_log_step_size, state.mean_log_time, settings)
+
+
+def update(
+    state: MaltAdaptation,
+    used: MaltTuning,
+    before: MaltState,
+    after: MaltState,
+    info: MaltInfo,
+    settings: MaltSettings,
+) -> tuple[MaltAdaptation, WarmupTrace]:
+    """Learn from one transition of all chains (leading axis) made with the tuning ``used``."""
+    n = state.n + 1
+    dtype = before.position.dtype
+    rate = settings.learning_rate_at(n, before.position.shape[0]).astype(dtype)
+    w_moments = moments_of.weight(n, settings.moment_decay, dtype)
+    w_principal = moments_of.weight(n, settings.principal_decay, dtype)
+    w_average = moments_of.weight(n, settings.average_decay, dtype)
+    log_h, log_tau = _log_step_size_and_time(state, settings)
+
+    jump, projection_after = _project(state, used, before, after, info)
+    rho = _rho(state, settings)
+    time = used.num_steps.astype(dtype) * used.step_size
+    gradient = trajectory.criterion_gradient(jump, time, rho, settings.two_directional)
+    learned_time = trajectory.update(state.trajectory._replace(log_time=log_tau), gradient, rate)
+    acceptance = step_size.mean_acceptance(info.acceptance_rate, settings.harmonic_acceptance)
+    moments = moments_of.update(state.moments, after.position, w_moments)
+
+    new = MaltAdaptation(
+        n=n,
+        moments=moments,
+        w=principal.update(state.w, _standardize(used, after.position, moments.mean), w_principal),
+        projection=trajectory.update_projection(
+            state.projection, projection_after**2, jump.before**2, w_moments
+        ),
+        step_size=step_size.update(state.step_size, acceptance, settings.target_accept, rate),
+        trajectory=trajectory.bound(learned_time, log_h, settings.max_steps),
+        mean_log_step_size=moments_of.decay(state.mean_log_step_size, log_h, w_average),
+        mean_log_time=moments_of.decay(state.mean_log_time, log_tau, w_average),
+    )
+    trace = WarmupTrace(
+        step_size=used.step_size,
+        integration_time=jnp.exp(log_tau),
+        damping=used.damping,
+        rho=rho,
+        acceptance_rate=jnp.mean(info.acceptance_rate),
+        num_steps=used.num_steps,
+        num_diverging=jnp.sum(info.is_diverging),
+    )
+    return new, trace
+
+
+def _log_step_size_and_time(
+    state: MaltAdaptation, settings: MaltSettings
+) -> tuple[jax.Array, jax.Array]:
+    """Return log h and log tau of the next iteration, tau = h in the first ones."""
+    log_h = state.step_size.log_step_size
+    return log_h, jnp.where(state.n < settings.mala_steps, log_h, state.trajectory.log_time)
+
+
+def _make_tuning(
+    state: MaltAdaptation, log_h: jax.Array, log_tau: jax.Array, settings: MaltSettings
+) -> MaltTuning:
+    """Return h, L = ceil(tau / h), gamma = lambda^(-1/2) and M = max(s) diag(s)^-1."""
+    metric = diagonal(state.moments.variance)
+    eigenvalue = metric.mass_scale * principal.eigenvalue(state.w)
+    # A tau that equals h up to rounding is one step, not two.
+    ratio = jnp.exp(log_tau - log_h) * (1.0 - 1e-5)
+    num_steps = jnp.clip(jnp.ceil(ratio), 1, settings.max_steps).astype(jnp.int32)
+    return MaltTuning(jnp.exp(log_h), num_steps, 1.0 / jnp.sqrt(eigenvalue), metric)
+
+
+def _rho(state: MaltAdaptation, settings: MaltSettings) -> jax.Array:
+    if settings.adaptive_rho:
+        return trajectory.autocorrelation(state.projection)
+    return jnp.ones_like(state.projection.mean)
+
+
+def _standardize(used: MaltTuning, x: jax.Array, mean: jax.Array) -> jax.Array:
+    """Return y = M^(1/2) (x - m), divided by the standard deviation that all its entries share."""
+    return used.metric.whiten(x - mean) / jnp.sqrt(used.metric.mass_scale)
+
+
+def _project(
+    state: MaltAdaptation,
+    used: MaltTuning,
+    before: MaltState,
+    after: MaltState,
+    info: MaltInfo,
+) -> tuple[trajectory.Jump, jax.Array]:
+    """Project the ends of each trajectory, and the states after it, on the component z."""
+    z = principal.direction(state.w)
+    speed = z / jnp.sqrt(used.metric.mass_scale)
+
+    def project(x: jax.Array) -> jax.Array:
+        return _standardize(used, x, state.moments.mean) @ z
+
+    jump = trajectory.Jump(
+        before=project(before.position),
+        after=project(info.proposal),
+        speed_before=info.initial_momentum @ speed,
+        speed_after=info.final_momentum @ speed,
+        acceptance=info.acceptance_rate,
+    )
+    return jump, project(after.position)

@@ -1,0 +1,187 @@
+"""Posterior: what a run returns. One xarray DataTree, and the questions people ask of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from amalt.diagnostics.verdict import Verdict, judge
+from amalt.errors import AmaltError
+from amalt.tuning import Tuning
+
+FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What a run cost. Gradients are per chain; every chain takes the same number.
+
+    The evaluation of the starting points is counted in `gradients_start` alone. `traces` counts how
+    often the log density was traced by JAX, `compile_seconds` includes that.
+    """
+
+    gradients_start: int
+    gradients_warmup: int
+    gradients_settle: int
+    gradients_sampling: int
+    compile_seconds: float
+    warmup_seconds: float
+    sampling_seconds: float
+    traces: int
+
+
+class Posterior:
+    """Draws, statistics and cost of one run.
+
+    Parameters
+    ----------
+    tree
+        A DataTree with the groups ``posterior``, ``sample_stats``, ``unconstrained_posterior`` and,
+        after a warm-up, ``warmup``; made by `amalt.sample` or read by `amalt.load`.
+    """
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self._tree = tree
+
+    def __repr__(self) -> str:
+        sizes = self.posterior.sizes
+        return (
+            f"Posterior of {self.attrs['target']!r}: {sizes['chain']} chains x {sizes['draw']} "
+            f"draws. {self.verdict.sentence}"
+        )
+
+    @property
+    def posterior(self) -> xr.Dataset:
+        """The constrained variables, with dimensions chain and draw in front."""
+        return self._group("posterior")
+
+    @property
+    def sample_stats(self) -> xr.Dataset:
+        """Per draw: lp (of the unconstrained space), acceptance_rate, n_steps, diverging,
+        energy_error. Once: step_size, int_time, damping, inv_metric.
+        """  # noqa: D205
+        return self._group("sample_stats")
+
+    @property
+    def warmup(self) -> xr.Dataset | None:
+        """The history of the warm-up: step_size, integration_time, damping, rho and acceptance_rate
+        of every step, and the variances at block ends.
+        """  # noqa: D205
+        return self._group("warmup") if "warmup" in self._tree.children else None
+
+    @property
+    def unconstrained(self) -> np.ndarray:
+        """The draws in the space that was sampled, ``[chain, draw, dim]``."""
+        return self._group("unconstrained_posterior")["z"].values
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Seed, settings, versions, device, precision and times of the run."""
+        return {str(key): value for key, value in self._tree.attrs.items()}
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gradients, seconds and traces that the run took."""
+        return Cost(**json.loads(self._tree.attrs["cost"]))
+
+    @cached_property
+    def tuning(self) -> Tuning:
+        """What the chains were sampled with; pass it as ``tuning=`` to skip a warm-up."""
+        stats = self.sample_stats
+        return Tuning(
+            step_size=float(stats["step_size"]),
+            integration_time=float(stats["int_time"]),
+            damping=float(stats["damping"]),
+            variances=np.asarray(stats["inv_metric"], dtype=np.float64),
+        )
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """A judgment of the run: whether it can be trusted, and why, in one sentence."""
+        stats = self.sample_stats
+        names = [str(name) for name in self._group("unconstrained_posterior")["entry"].values]
+        return judge(
+            self.unconstrained,
+            stats["diverging"].values,
+            names,
+            float(stats["acceptance_rate"].mean()),
+        )
+
+    @property
+    def ok(self) -> bool:
+        """Whether the checks passed."""
+        return self.verdict.ok
+
+    def _group(self, name: str) -> xr.Dataset:
+        return self._tree.children[name].to_dataset()
+
+    def summary(self, var_names: list[str] | None = None, **options: Any) -> Any:
+        """Return ArviZ's table of means, deviations, ESS and R-hat, one row per scalar.
+
+        ``options`` are passed to ``arviz.summary``.
+        """
+        import arviz
+
+        return arviz.summary(self.posterior, var_names=var_names, **options)  # pyright: ignore
+
+    def to_datatree(self) -> xr.DataTree:
+        """Return a copy of everything as a DataTree in the ArviZ schema."""
+        return self._tree.copy()
+
+    def to_inferencedata(self) -> Any:
+        """Return ArviZ's own type: InferenceData up to 0.23; from 1.0 on, that is the DataTree."""
+        import arviz
+
+        if not hasattr(arviz, "InferenceData"):
+            return self.to_datatree()
+        groups = {name: node.to_dataset() for name, node in self._tree.children.items()}
+        warmup = groups.pop("warmup", None)
+        data: Any = arviz.InferenceData(attrs=self.attrs, **groups)  # pyright: ignore
+        if warmup is not None:
+            data.add_groups({"warmup": warmup}, warn_on_custom_groups=False)
+        return data
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the posterior to the directory ``path``, in zarr; read it by `amalt.load`.
+
+        The directory appears whole or not at all.
+        """
+        path = Path(path)
+        if path.exists() and not overwrite:
+            raise AmaltError(f"{path} exists already: pass overwrite=True, or another path.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        try:
+            self._tree.to_zarr(scratch / "new", zarr_format=2, consolidated=True)
+            if path.exists():
+                path.rename(scratch / "old")
+            (scratch / "new").rename(path)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return path
+
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """Read a posterior written by `Posterior.save`."""
+    path = Path(path)
+    if not path.is_dir():
+        raise AmaltError(f"{path} is not a directory: pass the path given to Posterior.save.")
+    try:
+        tree = xr.open_datatree(str(path), engine="zarr").load()
+    except (OSError, ValueError, KeyError) as error:
+        raise AmaltError(f"{path} does not hold a saved posterior: {error}") from error
+    found = tree.attrs.get("amalt_format")
+    if found != FORMAT:
+        raise AmaltError(
+            f"{path} is not a posterior that this version reads (format {found!r}, not {FORMAT})."
+        )
+    return Posterior(tree)

@@ -1,0 +1,136 @@
+"""sample(): check the arguments, wire the parts, return a Posterior."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Any
+
+import numpy as np
+
+from amalt.adaptation.settings import MaltSettings, as_settings
+from amalt.arguments import (
+    check_count,
+    pick_integrator,
+    pick_method,
+    refuse_unknown,
+    resolve_settle,
+    resolve_tune,
+)
+from amalt.assemble import assemble
+from amalt.kernels.integrators import Integrator
+from amalt.posterior import Cost, Posterior
+from amalt.randomness import Phase, phase_key, root_key
+from amalt.run.progress import reporter
+from amalt.run.session import Session
+from amalt.start import find
+from amalt.targets import as_target
+from amalt.tuning import Tuning
+
+
+def sample(
+    model: Any,
+    *,
+    draws: int = 250,
+    tune: int | None = None,
+    chains: int = 128,
+    random_seed: Any = None,
+    method: str = "malt",
+    preset: str | MaltSettings = "paper",
+    target_accept: float | None = None,
+    integrator: str | Integrator = "leapfrog",
+    init: Any = "uniform",
+    tuning: Tuning | None = None,
+    settle: int | None = None,
+    keep_warmup: bool = False,
+    progressbar: bool = True,
+    **unknown: Any,
+) -> Posterior:
+    """Sample a target with many chains that learn their tuning together.
+
+    Parameters
+    ----------
+    model
+        An `amalt.Target`, or the name of a built-in posterior.
+    draws
+        Draws to keep, per chain.
+    tune
+        Iterations in which the chains learn; 1000 if not given. With ``tuning`` it is 0.
+    chains
+        Chains that run side by side, as one program.
+    random_seed
+        An integer, a JAX key, or None for a fresh one. Same seed, same draws.
+    method
+        The sampler: ``"malt"``.
+    preset
+        ``"paper"`` (rho = 1), ``"paper-rho"`` (adaptive rho), or `amalt.MaltSettings`.
+    target_accept
+        Acceptance rate to tune the step size for, instead of the preset's.
+    integrator
+        ``"leapfrog"``, ``"two-stage"`` or ``"three-stage"``.
+    init
+        Starting points: ``"uniform"`` in (-2, 2), ``"jitter"`` around the example position, one
+        position to start around, or positions with a leading axis over chains.
+    tuning
+        What an earlier run learned (``fit.tuning``), instead of a warm-up.
+    settle
+        Iterations with the final tuning before the draws; 8 % of ``tune`` if not given.
+    keep_warmup
+        Also keep the draws of the warm-up.
+    progressbar
+        Show progress on the terminal.
+
+    Examples
+    --------
+    >>> import amalt, jax.numpy as jnp
+    >>> target = amalt.Target(lambda x: -0.5 * jnp.sum((x["a"] - 3.0) ** 2), {"a": jnp.zeros(2)})
+    >>> fit = amalt.sample(target, chains=16, tune=300, draws=100, random_seed=1, progressbar=False)
+    >>> dict(fit.posterior.sizes)
+    {'chain': 16, 'draw': 100, 'a_dim_0': 2}
+    >>> bool(abs(fit.posterior["a"].mean() - 3.0) < 0.2)
+    True
+    """
+    refuse_unknown(unknown, inspect.signature(sample).parameters)
+    method = pick_method(method)
+    chains, draws = check_count("chains", chains, 1), check_count("draws", draws, 1)
+    tune = resolve_tune(tune, tuning)
+    settle = resolve_settle(settle, tune)
+    settings = as_settings(preset, target_accept=target_accept)
+    settings = dataclasses.replace(settings, mala_steps=min(settings.mala_steps, tune // 10))
+    scheme = pick_integrator(integrator)
+    root, seed = root_key(random_seed)
+    target = as_target(model)
+
+    traces = target.traces
+    starts = find(target, init, phase_key(root, Phase.START), chains)
+    with reporter(progressbar) as progress:
+        session = Session(target, settings, scheme, root, progress)
+        states, record = starts.states, None
+        if tuning is None:
+            states, tuning, record = session.warm_up(states, tune, keep_warmup)
+        kept = session.draw(states, tuning, settle, draws)
+
+    warmup_steps = 0 if record is None else int(np.sum(record.trace.num_steps, dtype=np.int64))
+    per_step, steps = scheme.gradients_per_step, tuning.num_steps
+    cost = Cost(
+        gradients_start=starts.attempts,
+        gradients_warmup=warmup_steps * per_step,
+        gradients_settle=settle * steps * per_step,
+        gradients_sampling=draws * steps * per_step,
+        compile_seconds=starts.seconds + session.compile_seconds,
+        warmup_seconds=session.warmup_seconds,
+        sampling_seconds=session.sampling_seconds,
+        traces=target.traces - traces,
+    )
+    run_settings = {
+        "method": method,
+        "integrator": scheme.name,
+        "chains": chains,
+        "draws": draws,
+        "tune": tune,
+        "settle": settle,
+        **dataclasses.asdict(settings),
+    }
+    attrs = {"random_seed": seed, "tuning_steps": tune, "settings": json.dumps(run_settings)}
+    return assemble(target, kept, record, tuning, cost, attrs)

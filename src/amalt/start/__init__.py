@@ -1,0 +1,5 @@
+"""Where chains begin: proposed points, screened by the density, bad ones redrawn."""
+
+from amalt.start.screen import Starts, find
+
+__all__ = ["Starts", "find"]

@@ -1,0 +1,102 @@
+"""Proposals for starting points, as functions ``attempt -> positions [chain, dim]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from amalt.errors import SettingsError, TargetError, nearest
+from amalt.randomness import chain_keys, uniform
+from amalt.targets import Target
+
+Proposal = Callable[[Any], jax.Array]
+
+UNIFORM_RADIUS = 2.0
+JITTER_RADIUS = 1.0
+STRATEGIES = ("uniform", "jitter")
+
+
+def uniform_around(center: jax.Array, radius: float, key: Any, chains: int) -> Proposal:
+    """Propose center + U(-radius, radius), with new numbers at every attempt."""
+
+    def propose(attempt: Any) -> jax.Array:
+        keys = chain_keys(key, attempt, chains)
+
+        def offset(key: jax.Array) -> jax.Array:
+            return radius * (2.0 * uniform(key, 0, center.shape, center.dtype) - 1.0)
+
+        return center + jax.vmap(offset)(keys)
+
+    return propose
+
+
+def from_init(init: Any, target: Target, key: Any, chains: int) -> tuple[Proposal, bool]:
+    """Read the argument ``init``; return the proposal and whether its points are fixed.
+
+    ``"uniform"`` is U(-2, 2) in every unconstrained coordinate, ``"jitter"`` is the example
+    position plus U(-1, 1). One position: that point plus U(-1, 1). Positions with a leading axis of
+    length ``chains``: exactly these points.
+    """
+    if isinstance(init, str):
+        if init not in STRATEGIES:
+            raise SettingsError(
+                f"init={init!r} is not known; choose from {list(STRATEGIES)}, or pass a position "
+                f"or one position per chain.{nearest(init, STRATEGIES)}"
+            )
+        if init == "uniform":
+            zero = jnp.zeros_like(target.example)
+            return uniform_around(zero, UNIFORM_RADIUS, key, chains), False
+        return uniform_around(target.example, JITTER_RADIUS, key, chains), False
+    points = _flatten(init, target)
+    if points.ndim == 1:
+        return uniform_around(points, JITTER_RADIUS, key, chains), False
+    if points.shape[0] != chains:
+        raise SettingsError(
+            f"init holds {points.shape[0]} points for {chains} chains: pass one per chain, or one "
+            "position to start around."
+        )
+    return lambda attempt: points, True
+
+
+def _flatten(init: Any, target: Target) -> jax.Array:
+    """Return the points as ``[dim]`` or ``[point, dim]``; they come flat or as pytrees."""
+    leaves: list[Any] = jax.tree.leaves(init)
+    structure = cast(Any, jax.tree.structure(init))
+    arrays = [_numbers(leaf) for leaf in leaves]
+    if len(arrays) == 1 and arrays[0].shape[-1:] == (target.dim,) and arrays[0].ndim <= 2:
+        return jnp.asarray(arrays[0], target.dtype)
+    example = target.unravel(target.example)
+    if structure != jax.tree.structure(example):
+        raise SettingsError(
+            f"init has the structure {structure}, the position of {target.name!r} has "
+            f"{jax.tree.structure(example)}: pass a position, or a flat array of {target.dim} "
+            "numbers."
+        )
+    extra = {a.ndim - len(v.shape) for a, v in zip(arrays, target.parts, strict=True)}
+    for array, part in zip(arrays, target.parts, strict=True):
+        shape = array.shape[array.ndim - len(part.shape) :]
+        if shape != part.shape or extra not in ({0}, {1}):
+            raise SettingsError(
+                f"init has shape {array.shape} for {part.name!r}; it must be {part.shape}, or have "
+                "one leading axis over chains in front of that, for every variable alike."
+            )
+    flat = jax.tree.unflatten(structure, [jnp.asarray(a, target.dtype) for a in arrays])
+    if extra == {1}:
+        if len({a.shape[0] for a in arrays}) > 1:
+            raise SettingsError("the variables of init hold different numbers of points.")
+        return target.flatten_points(flat)
+    return target.flatten_points(jax.tree.map(lambda leaf: leaf[None], flat))[0]
+
+
+def _numbers(leaf: Any) -> np.ndarray:
+    try:
+        array = np.asarray(leaf)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"init holds a {type(leaf).__name__}: pass numbers.") from error
+    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+        raise TargetError(f"init holds numbers of dtype {array.dtype}; they must be real.")
+    return array

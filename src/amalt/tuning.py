@@ -1,0 +1,74 @@
+"""What a warm-up learns, in the units of the target: it can be looked at, saved and reused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from amalt.errors import SettingsError
+from amalt.kernels.malt import MaltTuning
+from amalt.kernels.metric import diagonal
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tuning:
+    """The parameters of MALT, shared by all chains.
+
+    Parameters
+    ----------
+    step_size
+        h, in the preconditioned space.
+    integration_time
+        tau; a trajectory takes L = ceil(tau / h) steps.
+    damping
+        gamma; 0 makes it Hamiltonian Monte Carlo.
+    variances
+        s, ``[dim]`` or one number for all: the mass matrix is max(s) diag(s)^-1.
+
+    Examples
+    --------
+    >>> Tuning(step_size=0.25, integration_time=1.0, damping=0.0).num_steps
+    4
+    """
+
+    step_size: float
+    integration_time: float
+    damping: float
+    variances: np.ndarray | float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no trajectory can use."""
+        for name in ("step_size", "integration_time"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise SettingsError(f"{name}={getattr(self, name)!r}: it must be positive.")
+        if not 0.0 <= self.damping < float("inf"):
+            raise SettingsError(f"damping={self.damping!r}: it must be zero or positive.")
+        variances = np.asarray(self.variances, dtype=np.float64)
+        if variances.ndim > 1 or not np.all((variances > 0.0) & np.isfinite(variances)):
+            raise SettingsError("variances must be a positive number, or [dim] of them.")
+        if self.integration_time / self.step_size > 1e6:
+            raise SettingsError(
+                f"integration_time / step_size = {self.integration_time / self.step_size:.3g}: a "
+                "trajectory of over a million steps will not end; raise step_size."
+            )
+
+    @property
+    def num_steps(self) -> int:
+        """Return L = ceil(tau / h), where a tau of whole steps may be off by rounding."""
+        return max(1, int(np.ceil(self.integration_time / self.step_size * (1.0 - 1e-5))))
+
+    def for_kernel(self, dim: int, dtype: np.dtype) -> MaltTuning:
+        """Return the arrays that a kernel takes."""
+        variances = np.asarray(self.variances, dtype=np.float64)
+        if variances.shape not in ((), (dim,)):
+            raise SettingsError(
+                f"tuning.variances has shape {variances.shape}; the target has dimension {dim}."
+            )
+        return MaltTuning(
+            step_size=jnp.asarray(self.step_size, dtype),
+            num_steps=jnp.asarray(self.num_steps, jnp.int32),
+            damping=jnp.asarray(self.damping, dtype),
+            metric=diagonal(jnp.asarray(np.broadcast_to(variances, (dim,)), dtype)),
+        )

@@ -1,0 +1,92 @@
+"""The data files and the script that rebuilds them."""
+
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from amalt.gym import data
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "rebuild_gym_data.py"
+
+
+@pytest.fixture(scope="module")
+def rebuild():
+    if not SCRIPT.is_file():
+        pytest.skip("the source distribution comes without scripts")
+    spec = importlib.util.spec_from_file_location("rebuild_gym_data", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_shipped_files_are_what_the_script_packs(rebuild):
+    assert {path.name for path in rebuild.DATA.glob("*.npz")} == set(rebuild.FILES)
+    for name in rebuild.FILES:
+        packed = rebuild.npz_bytes(data.read(name.removesuffix(".npz")))
+        assert packed == (rebuild.DATA / name).read_bytes()
+
+
+def test_provenance_names_every_source(rebuild):
+    text = (rebuild.DATA / "PROVENANCE.md").read_text(encoding="utf-8")
+    for name, (source, _) in rebuild.FILES.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
+        assert f"`{source.package}` {source.version}" in row
+        assert f"`{source.member}`" in row
+        assert f"`{source.sha256}`" in row
+
+
+def test_constants_are_read_without_running_code(rebuild):
+    code = (
+        "import numpy as np\n"
+        "raise SystemExit\n"
+        "A = np.array([\n    1.5,\n    -2e-3,\n]).reshape((2,))\n"
+        "B = np.array([4]).reshape(())\n"
+        "C = open('x')\n"
+    )
+    found = rebuild.array_constants(code)
+    assert set(found) == {"A", "B"}
+    np.testing.assert_array_equal(found["A"], [1.5, -0.002])
+    assert found["B"].shape == ()
+    with pytest.raises(ValueError, match="malformed"):
+        rebuild.array_constants("A = np.array([exit()]).reshape((1,))")
+
+
+def test_changed_source_is_refused(rebuild, tmp_path, capsys):
+    source, _ = rebuild.FILES["german_credit.npz"]
+    assert rebuild.main(["--check", "--wheel-dir", str(tmp_path)]) == rebuild.DIFFERENT
+    assert "does not exist" in capsys.readouterr().err
+    with zipfile.ZipFile(tmp_path / source.wheel, "w") as wheel:
+        wheel.writestr(source.member, "1 2 3\n")
+    assert rebuild.main(["--check", "--wheel-dir", str(tmp_path)]) == rebuild.DIFFERENT
+    assert "expected 2752b044" in capsys.readouterr().err
+
+
+def test_check_reports_a_changed_file_and_writes_nothing(rebuild, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rebuild, "DATA", tmp_path)
+    files = {"a.npz": rebuild.npz_bytes({"x": np.arange(3)})}
+    assert rebuild.write_or_check(files, check=True) == rebuild.DIFFERENT
+    assert not list(tmp_path.iterdir())
+    assert rebuild.write_or_check(files, check=False) == rebuild.OK
+    assert rebuild.write_or_check(files, check=True) == rebuild.OK
+    (tmp_path / "a.npz").write_bytes(b"other")
+    assert rebuild.write_or_check(files, check=True) == rebuild.DIFFERENT
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert words == ["DIFFERENT", "written", "unchanged", "DIFFERENT"]
+
+
+@pytest.mark.long
+def test_files_equal_a_rebuild_from_the_packages():
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, check=False
+    )
+    if done.returncode == 3:
+        pytest.skip("the packages cannot be downloaded here")
+    assert done.returncode == 0, done.stdout + done.stderr
