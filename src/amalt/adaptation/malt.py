@@ -25,7 +25,7 @@ class MaltAdaptation(NamedTuple):
 
     n: jax.Array
     moments: moments_of.Moments
-    w: jax.Array
+    principal: principal.PrincipalState
     projection: trajectory.ProjectionMoments
     step_size: step_size.StepSizeState
     trajectory: trajectory.TrajectoryState
@@ -48,10 +48,11 @@ class WarmupTrace(NamedTuple):
 def init(key: Any, positions: jax.Array, settings: MaltSettings) -> MaltAdaptation:
     """Start learning from the first positions ``[chain, dim]``."""
     h = jnp.asarray(settings.initial_step_size, positions.dtype)
+    moments = moments_of.init(positions)
     return MaltAdaptation(
         n=jnp.asarray(0, jnp.int32),
-        moments=moments_of.init(positions),
-        w=principal.init(key, positions.shape[1], positions.dtype),
+        moments=moments,
+        principal=principal.init(key, moments.variance),
         projection=trajectory.init_projection(h),
         step_size=step_size.init(h),
         trajectory=trajectory.init(h),
@@ -84,7 +85,6 @@ def update(
     dtype = before.position.dtype
     rate = settings.learning_rate_at(n, before.position.shape[0]).astype(dtype)
     w_moments = moments_of.weight(n, settings.moment_decay, dtype)
-    w_principal = moments_of.weight(n, settings.principal_decay, dtype)
     w_average = moments_of.weight(n, settings.average_decay, dtype)
     log_h, log_tau = _log_step_size_and_time(state, settings)
 
@@ -95,11 +95,14 @@ def update(
     learned_time = trajectory.update(state.trajectory._replace(log_time=log_tau), gradient, rate)
     acceptance = step_size.mean_acceptance(info.acceptance_rate, settings.harmonic_acceptance)
     moments = moments_of.update(state.moments, after.position, w_moments)
+    y = _standardize(used, after.position, moments.mean)
 
     new = MaltAdaptation(
         n=n,
         moments=moments,
-        w=principal.update(state.w, _standardize(used, after.position, moments.mean), w_principal),
+        principal=principal.update(
+            state.principal, y, state.moments.variance, settings.principal_decay
+        ),
         projection=trajectory.update_projection(
             state.projection, projection_after**2, jump.before**2, w_moments
         ),
@@ -133,7 +136,7 @@ def _make_tuning(
 ) -> MaltTuning:
     """Return h, L = ceil(tau / h), gamma = lambda^(-1/2) and M = max(s) diag(s)^-1."""
     metric = diagonal(state.moments.variance)
-    eigenvalue = metric.mass_scale * principal.eigenvalue(state.w)
+    eigenvalue = metric.mass_scale * principal.eigenvalue(state.principal.w)
     # A tau that equals h up to rounding is one step, not two.
     ratio = jnp.exp(log_tau - log_h) * (1.0 - 1e-5)
     num_steps = jnp.clip(jnp.ceil(ratio), 1, settings.max_steps).astype(jnp.int32)
@@ -159,7 +162,7 @@ def _project(
     info: MaltInfo,
 ) -> tuple[trajectory.Jump, jax.Array]:
     """Project the ends of each trajectory, and the states after it, on the component z."""
-    z = principal.direction(state.w)
+    z = principal.direction(state.principal.w)
     speed = z / jnp.sqrt(used.metric.mass_scale)
 
     def project(x: jax.Array) -> jax.Array:

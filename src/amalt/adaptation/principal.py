@@ -2,22 +2,36 @@
 
     w <- beta w + (1 - beta) mean_k (z' y_k) y_k,     z = w / |w|,     beta = n / (n + a_w)
 
-where y = M^(1/2) (x - m). Then |w| estimates the largest eigenvalue lambda, z its direction.
+where y = diag(s)^(-1/2) (x - m). Then |w| estimates the largest eigenvalue of the covariance of y,
+and z its direction. n counts the iterations since the preconditioner last changed much.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
-from amalt.adaptation.moments import decay
+from amalt.adaptation.moments import decay, weight
 from amalt.randomness import normal
 
+FORGET = 2.0
+"""When a variance has changed by this factor, w belongs to another space: n starts anew."""
 
-def init(key: jax.Array, dim: int, dtype: jnp.dtype) -> jax.Array:
+
+class PrincipalState(NamedTuple):
+    """w ``[dim]``, the count n, and the variances at which the count began."""
+
+    w: jax.Array
+    n: jax.Array
+    variance: jax.Array
+
+
+def init(key: jax.Array, variance: jax.Array) -> PrincipalState:
     """Draw a first w: a random direction of length one."""
-    w = normal(key, 0, (dim,), dtype)
-    return direction(w)
+    w = normal(key, 0, variance.shape, variance.dtype)
+    return PrincipalState(direction(w), jnp.asarray(0, jnp.int32), variance)
 
 
 def direction(w: jax.Array) -> jax.Array:
@@ -30,7 +44,11 @@ def eigenvalue(w: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.linalg.norm(w), jnp.finfo(w.dtype).tiny ** 0.5)
 
 
-def update(w: jax.Array, y: jax.Array, new_weight: jax.Array) -> jax.Array:
-    """Merge a batch ``[chain, dim]`` of centered, preconditioned positions."""
-    z = direction(w)
-    return decay(w, jnp.mean((y @ z)[:, None] * y, axis=0), new_weight)
+def update(state: PrincipalState, y: jax.Array, variance: jax.Array, a: float) -> PrincipalState:
+    """Merge a batch ``[chain, dim]`` of centered positions y, standardized by the variances."""
+    w, n, reference = state
+    ratio = variance / jnp.maximum(reference, jnp.finfo(variance.dtype).tiny)
+    is_changed = jnp.any((ratio > FORGET) | (ratio < 1.0 / FORGET))
+    n = jnp.where(is_changed, 0, n) + 1
+    new = decay(w, jnp.mean((y @ direction(w))[:, None] * y, axis=0), weight(n, a, w.dtype))
+    return PrincipalState(new, n, jnp.where(is_changed, variance, reference))
