@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from amalt.adaptation import adam, principal, step_size, trajectory
 from amalt.adaptation import moments as moments_of
-from amalt.adaptation import principal, step_size, trajectory
 from amalt.adaptation.settings import MaltSettings
 from amalt.kernels.malt import MaltInfo, MaltState, MaltTuning
 from amalt.kernels.metric import diagonal
@@ -27,8 +27,8 @@ class MaltAdaptation(NamedTuple):
     moments: moments_of.Moments
     principal: principal.PrincipalState
     projection: trajectory.ProjectionMoments
-    step_size: step_size.StepSizeState
-    trajectory: trajectory.TrajectoryState
+    step_size: adam.LogAdam
+    time: adam.LogAdam
     mean_log_step_size: jax.Array
     mean_log_time: jax.Array
 
@@ -54,8 +54,8 @@ def init(key: Any, positions: jax.Array, settings: MaltSettings) -> MaltAdaptati
         moments=moments,
         principal=principal.init(key, moments.variance),
         projection=trajectory.init_projection(h),
-        step_size=step_size.init(h),
-        trajectory=trajectory.init(h),
+        step_size=adam.init(adam.FOR_STEP_SIZE, h),
+        time=adam.init(adam.FOR_TIME, h),
         mean_log_step_size=jnp.log(h),
         mean_log_time=jnp.log(h),
     )
@@ -83,16 +83,19 @@ def update(
     """Learn from one transition of all chains (leading axis) made with the tuning ``used``."""
     n = state.n + 1
     dtype = before.position.dtype
-    rate = settings.learning_rate_at(n, before.position.shape[0]).astype(dtype)
+    rate = settings.learning_rate_at(n, before.position.shape[0], dtype)
     w_moments = moments_of.weight(n, settings.moment_decay, dtype)
+    w_projection = moments_of.weight(state.principal.n + 1, settings.moment_decay, dtype)
     w_average = moments_of.weight(n, settings.average_decay, dtype)
     log_h, log_tau = _log_step_size_and_time(state, settings)
 
     jump, projection_after = _project(state, used, before, after, info)
     rho = _rho(state, settings)
     time = used.num_steps.astype(dtype) * used.step_size
+    # In units of lambda^2, so that Adam sees numbers of the order of one.
     gradient = trajectory.criterion_gradient(jump, time, rho, settings.two_directional)
-    learned_time = trajectory.update(state.trajectory._replace(log_time=log_tau), gradient, rate)
+    gradient = gradient / principal.eigenvalue(state.principal.w) ** 2
+    tau = adam.update(adam.FOR_TIME, state.time._replace(log_value=log_tau), gradient, rate)
     acceptance = step_size.mean_acceptance(info.acceptance_rate, settings.harmonic_acceptance)
     moments = moments_of.update(state.moments, after.position, w_moments)
     y = _standardize(used, after.position, moments.mean)
@@ -104,10 +107,10 @@ def update(
             state.principal, y, state.moments.variance, settings.principal_decay
         ),
         projection=trajectory.update_projection(
-            state.projection, projection_after**2, jump.before**2, w_moments
+            state.projection, projection_after**2, jump.before**2, w_projection
         ),
         step_size=step_size.update(state.step_size, acceptance, settings.target_accept, rate),
-        trajectory=trajectory.bound(learned_time, log_h, settings.max_steps),
+        time=trajectory.bound(tau, log_h, settings.max_steps),
         mean_log_step_size=moments_of.decay(state.mean_log_step_size, log_h, w_average),
         mean_log_time=moments_of.decay(state.mean_log_time, log_tau, w_average),
     )
@@ -127,8 +130,8 @@ def _log_step_size_and_time(
     state: MaltAdaptation, settings: MaltSettings
 ) -> tuple[jax.Array, jax.Array]:
     """Return log h and log tau of the next iteration, tau = h in the first ones."""
-    log_h = state.step_size.log_step_size
-    return log_h, jnp.where(state.n < settings.mala_steps, log_h, state.trajectory.log_time)
+    log_h = state.step_size.log_value
+    return log_h, jnp.where(state.n < settings.mala_steps, log_h, state.time.log_value)
 
 
 def _make_tuning(
@@ -149,9 +152,10 @@ def _rho(state: MaltAdaptation, settings: MaltSettings) -> jax.Array:
     return jnp.ones_like(state.projection.mean)
 
 
-def _standardize(used: MaltTuning, x: jax.Array, mean: jax.Array) -> jax.Array:
+def _standardize(used: MaltTuning, positions: jax.Array, mean: jax.Array) -> jax.Array:
     """Return y = M^(1/2) (x - m), divided by the standard deviation that all its entries share."""
-    return used.metric.whiten(x - mean) / jnp.sqrt(used.metric.mass_scale)
+    unit = 1.0 / jnp.sqrt(used.metric.mass_scale)
+    return jax.vmap(lambda x: unit * used.metric.whiten(x - mean))(positions)
 
 
 def _project(

@@ -19,6 +19,9 @@ from amalt.randomness import normal
 FORGET = 2.0
 """When a variance has changed by this factor, w belongs to another space: n starts anew."""
 
+SHORTEST = 0.1
+"""w is not let become shorter than this."""
+
 
 class PrincipalState(NamedTuple):
     """w ``[dim]``, the count n, and the variances at which the count began."""
@@ -36,12 +39,12 @@ def init(key: jax.Array, variance: jax.Array) -> PrincipalState:
 
 def direction(w: jax.Array) -> jax.Array:
     """Return z = w / |w|."""
-    return w / eigenvalue(w)
+    return w / jnp.linalg.norm(w)
 
 
 def eigenvalue(w: jax.Array) -> jax.Array:
-    """Return lambda = |w|, never zero."""
-    return jnp.maximum(jnp.linalg.norm(w), jnp.finfo(w.dtype).tiny ** 0.5)
+    """Return lambda = |w|; a covariance of standardized coordinates has one of at least 1."""
+    return jnp.maximum(jnp.linalg.norm(w), 1.0)
 
 
 def update(state: PrincipalState, y: jax.Array, variance: jax.Array, a: float) -> PrincipalState:
@@ -51,4 +54,6 @@ def update(state: PrincipalState, y: jax.Array, variance: jax.Array, a: float) -
     is_changed = jnp.any((ratio > FORGET) | (ratio < 1.0 / FORGET))
     n = jnp.where(is_changed, 0, n) + 1
     new = decay(w, jnp.mean((y @ direction(w))[:, None] * y, axis=0), weight(n, a, w.dtype))
+    # Chains that hardly move shrink w to nothing, and with it the direction: keep its length.
+    new = new * jnp.maximum(1.0, SHORTEST / jnp.linalg.norm(new))
     return PrincipalState(new, n, jnp.where(is_changed, variance, reference))

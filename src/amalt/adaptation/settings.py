@@ -67,14 +67,14 @@ class MaltSettings:
         if not is_good:
             raise SettingsError(f"{name}={getattr(self, name)!r}: it must be {wanted}.")
 
-    def learning_rate_at(self, n: jax.Array, chains: int) -> jax.Array:
+    def learning_rate_at(self, n: jax.Array, chains: int, dtype: jnp.dtype) -> jax.Array:
         """Return the learning rate of iteration n = 1, 2, ...
 
         With K = 128 chains or more it is constant, as in the paper. The gradients of fewer chains
         are noisier, so their rate falls as (1 + n / 200)^-0.6, down to K / 128 of the constant.
         """
         floor = min(1.0, chains / 128)
-        return self.learning_rate * jnp.maximum(floor, (1.0 + n / 200.0) ** -0.6)
+        return self.learning_rate * jnp.maximum(floor, (1.0 + n.astype(dtype) / 200.0) ** -0.6)
 
 
 PRESETS = {

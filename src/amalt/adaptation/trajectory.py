@@ -16,13 +16,14 @@ both is the two-directional estimator.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
-from amalt.adaptation.moments import decay, keep_finite
+from amalt.adaptation import adam
+from amalt.adaptation.moments import decay
 
 
 class Jump(NamedTuple):
@@ -39,30 +40,12 @@ class Jump(NamedTuple):
     acceptance: jax.Array
 
 
-class TrajectoryState(NamedTuple):
-    """log tau and the moments of Adam."""
-
-    log_time: jax.Array
-    adam: optax.OptState
-
-
 class ProjectionMoments(NamedTuple):
     """Mean m2 and variance s2 of phi, and its covariance c between successive states."""
 
     mean: jax.Array
     variance: jax.Array
     covariance: jax.Array
-
-
-def optimizer() -> optax.GradientTransformation:
-    """Return Adam as the paper uses it for log tau: no momentum, short memory of the scale."""
-    return optax.scale_by_adam(b1=0.0, b2=0.95, eps=1e-8)
-
-
-def init(time: jax.Array) -> TrajectoryState:
-    """Start at a given integration time."""
-    log_time = jnp.log(time)
-    return TrajectoryState(log_time, optimizer().init(log_time))
 
 
 def init_projection(like: jax.Array) -> ProjectionMoments:
@@ -84,29 +67,20 @@ def jump_derivative(jump: Jump, two_directional: bool) -> jax.Array:
 def criterion_gradient(
     jump: Jump, time: jax.Array, rho: jax.Array, two_directional: bool
 ) -> jax.Array:
-    """Return the mean of g over chains; trajectories that met a non-finite number count as zero."""
+    """Return the mean of g over chains; one that met a non-finite number counts as zero."""
     gain = jump.after**2 - jump.before**2
     delta = jump_derivative(jump, two_directional)
     g = jump.acceptance * (time * delta - 0.5 * (1.0 + rho) * gain**2)
     return jnp.mean(jnp.where(jnp.isfinite(g), g, 0.0))
 
 
-def update(
-    state: TrajectoryState, gradient: jax.Array, learning_rate: jax.Array
-) -> TrajectoryState:
-    """Move log tau up the criterion; a gradient that is not finite moves nothing."""
-    ascent, adam = optimizer().update(jnp.nan_to_num(gradient, nan=0.0), state.adam)
-    new = TrajectoryState(state.log_time + learning_rate * jnp.asarray(ascent), adam)
-    return keep_finite(new, state)
-
-
-def bound(state: TrajectoryState, log_step_size: jax.Array, max_steps: int) -> TrajectoryState:
+def bound(state: adam.LogAdam, log_step_size: jax.Array, max_steps: int) -> adam.LogAdam:
     """Keep tau between half a step and ``max_steps`` steps, whatever the criterion says.
 
     Below one step tau has no effect, so it must not wander off to where it cannot come back from.
     """
-    low, high = log_step_size + jnp.log(0.5), log_step_size + jnp.log(float(max_steps))
-    return state._replace(log_time=jnp.clip(state.log_time, low, high))
+    low, high = log_step_size + math.log(0.5), log_step_size + math.log(max_steps)
+    return state._replace(log_value=jnp.clip(state.log_value, low, high))
 
 
 def update_projection(
@@ -123,5 +97,5 @@ def update_projection(
 
 def autocorrelation(moments: ProjectionMoments) -> jax.Array:
     """Return rho = c^+ / s2, between 0 and 1."""
-    rho = moments.covariance / jnp.maximum(moments.variance, jnp.finfo(moments.variance.dtype).tiny)
-    return jnp.clip(rho, 0.0, 1.0)
+    tiny = jnp.finfo(moments.variance.dtype).tiny
+    return jnp.clip(moments.covariance / jnp.maximum(moments.variance, tiny), 0.0, 1.0)

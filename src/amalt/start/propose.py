@@ -26,10 +26,10 @@ def uniform_around(center: jax.Array, radius: float, key: Any, chains: int) -> P
     def propose(attempt: Any) -> jax.Array:
         keys = chain_keys(key, attempt, chains)
 
-        def offset(key: jax.Array) -> jax.Array:
-            return radius * (2.0 * uniform(key, 0, center.shape, center.dtype) - 1.0)
+        def point(key: jax.Array) -> jax.Array:
+            return center + radius * (2.0 * uniform(key, 0, center.shape, center.dtype) - 1.0)
 
-        return center + jax.vmap(offset)(keys)
+        return jax.vmap(point)(keys)
 
     return propose
 
