@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amalt.diagnostics.ess import ess
-from amalt.diagnostics.rhat import rhat
+from amalt.diagnostics.rhat import rhat_corrected
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
@@ -27,8 +27,9 @@ def judge(
 ) -> Verdict:
     """Check the draws ``[chain, draw, dim]`` for agreement, precision and divergences.
 
-    Values and centered squares of every coordinate must have split R-hat below 1.01 and a
-    multi-chain ESS above 400; at most one transition in a thousand may diverge.
+    Values and centered squares of every coordinate must have split R-hat (corrected for the length
+    of chains) below 1.01 and a multi-chain ESS above 400; at most one transition in a thousand may
+    diverge.
     """
     chains, draws, dim = unconstrained.shape
     if acceptance == 0.0:
@@ -43,7 +44,7 @@ def judge(
         part = slice(begin, begin + width)
         x = unconstrained[:, :, part].astype(np.float64)
         square = (x - x.mean(axis=(0, 1))) ** 2
-        worst_rhat[part] = np.maximum(rhat(x), rhat(square))
+        worst_rhat[part] = np.maximum(rhat_corrected(x), rhat_corrected(square))
         worst_ess[part] = np.minimum(ess(x), ess(square))
     at_rhat, at_ess = int(np.argmax(worst_rhat)), int(np.argmin(worst_ess))
     share = float(np.mean(diverging))

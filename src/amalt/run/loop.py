@@ -66,8 +66,7 @@ def warm_up(
         last: WarmupTrace = jax.tree.map(lambda leaf, i=count - 1: np.asarray(leaf)[i], trace)
         reporter.advance(
             count,
-            f"accept {last.acceptance_rate:.2f}, step {last.step_size:.3g}, "
-            f"time {last.integration_time:.3g} ({last.num_steps} steps)",
+            f"accept {last.acceptance_rate:.2f}, step {last.step_size:.3g} x {last.num_steps}",
         )
     record = WarmupRecord(
         traces.result(),

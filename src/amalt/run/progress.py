@@ -13,7 +13,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -51,11 +50,10 @@ class Bar:
 
     def __init__(self) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:>9}"),
-            BarColumn(bar_width=30),
+            TextColumn("{task.description:>8}"),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[note]}"),
             console=Console(stderr=True),
         )

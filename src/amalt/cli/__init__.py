@@ -1,0 +1,5 @@
+"""The command line: ``amalt sample`` and ``amalt models``."""
+
+from amalt.cli.app import main
+
+__all__ = ["main"]

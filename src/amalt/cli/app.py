@@ -1,0 +1,116 @@
+"""The commands, their options, and the exit codes in one table."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from amalt import gym
+from amalt.errors import AmaltError
+from amalt.posterior import Posterior
+
+app = typer.Typer(
+    help="Bayesian sampling with many parallel chains and nothing to tune.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+class Exit(enum.IntEnum):
+    """What the exit code of the command says."""
+
+    TRUSTED = 0
+    ERROR = 1
+    USAGE = 2
+    CHECKS_FAILED = 3
+    INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; errors meant for people are shown without a traceback."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        app()
+    except AmaltError as error:
+        typer.echo(f"amalt: {error}", err=True)
+        sys.exit(Exit.ERROR)
+    except KeyboardInterrupt:
+        typer.echo("amalt: interrupted", err=True)
+        sys.exit(Exit.INTERRUPTED)
+
+
+@app.callback()
+def about() -> None:
+    """Bayesian sampling with many parallel chains and nothing to tune.
+
+    Exit codes: 0 done and trusted, 1 error, 2 wrong usage, 3 done but the checks failed,
+    130 interrupted.
+    """
+
+
+@app.command()
+def sample(
+    model: Annotated[str, typer.Argument(help="A built-in posterior; see `amalt models`.")],
+    chains: Annotated[int, typer.Option(help="Chains that run side by side.")] = 128,
+    draws: Annotated[int, typer.Option(help="Draws to keep, per chain.")] = 250,
+    tune: Annotated[int, typer.Option(help="Iterations in which the chains learn.")] = 1000,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same draws.")] = None,
+    preset: Annotated[str, typer.Option(help="paper, or paper-rho for adaptive rho.")] = "paper",
+    target_accept: Annotated[
+        float | None, typer.Option(help="Acceptance rate to tune the step size for.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the posterior to this directory (zarr).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    progress: Annotated[bool, typer.Option(help="Show progress.")] = True,
+) -> None:
+    """Sample a posterior, show its table and a judgment in one line.
+
+    Example: amalt sample german-credit --chains 128 --seed 1
+    """
+    from amalt.cli import show
+    from amalt.sampling import sample as run
+
+    target = _load(model)
+    fit: Posterior = run(
+        target,
+        chains=chains,
+        draws=draws,
+        tune=tune,
+        random_seed=seed,
+        preset=preset,
+        target_accept=target_accept,
+        progressbar=progress and not json,
+    )
+    if save is not None:
+        fit.save(save)
+    if json:
+        typer.echo(show.as_json(fit))
+    else:
+        show.to_terminal(fit)
+    if not fit.ok:
+        raise typer.Exit(Exit.CHECKS_FAILED)
+
+
+@app.command()
+def models() -> None:
+    """List the built-in posteriors."""
+    from amalt.cli import show
+
+    show.models()
+
+
+def _load(model: str) -> Any:
+    """Load a built-in posterior; a name that is none is wrong usage."""
+    if model not in gym.names():
+        try:
+            return gym.load(model)
+        except AmaltError as error:
+            raise typer.BadParameter(str(error), param_hint="MODEL") from error
+    return gym.load(model)
