@@ -21,7 +21,7 @@ from amalt.kernels.metric import diagonal
 
 
 class MaltAdaptation(NamedTuple):
-    """All that is learned: five learners, and the averages of log h and log tau."""
+    """All that is learned: five learners, and the averages of log h and of the time T = L h."""
 
     n: jax.Array
     moments: moments_of.Moments
@@ -30,7 +30,7 @@ class MaltAdaptation(NamedTuple):
     step_size: adam.LogAdam
     time: adam.LogAdam
     mean_log_step_size: jax.Array
-    mean_log_time: jax.Array
+    mean_time: jax.Array
 
 
 class WarmupTrace(NamedTuple):
@@ -57,19 +57,25 @@ def init(key: Any, positions: jax.Array, settings: MaltSettings) -> MaltAdaptati
         step_size=adam.init(adam.FOR_STEP_SIZE, h),
         time=adam.init(adam.FOR_TIME, h),
         mean_log_step_size=jnp.log(h),
-        mean_log_time=jnp.log(h),
+        mean_time=h,
     )
 
 
 def tuning(state: MaltAdaptation, settings: MaltSettings) -> MaltTuning:
-    """Return what the next iteration uses; L = 1 during the first, MALA iterations."""
+    """Return what the next iteration uses: L = ceil(tau / h), 1 in the first, MALA iterations."""
     log_h, log_tau = _log_step_size_and_time(state, settings)
-    return _make_tuning(state, log_h, log_tau, settings)
+    # A tau that equals h up to rounding is one step, not two.
+    num_steps = jnp.ceil(jnp.exp(log_tau - log_h) * (1.0 - 1e-5))
+    return _make_tuning(state, log_h, num_steps, settings)
 
 
 def finalize(state: MaltAdaptation, settings: MaltSettings) -> MaltTuning:
-    """Freeze what was learned, with h and tau averaged over the last iterations."""
-    return _make_tuning(state, state.mean_log_step_size, state.mean_log_time, settings)
+    """Freeze what was learned, with h and the realized time T = L h averaged.
+
+    tau hovers where the best T lies between two whole L; the mean of T is that best one.
+    """
+    log_h = state.mean_log_step_size
+    return _make_tuning(state, log_h, jnp.round(state.mean_time / jnp.exp(log_h)), settings)
 
 
 def update(
@@ -112,7 +118,7 @@ def update(
         step_size=step_size.update(state.step_size, acceptance, settings.target_accept, rate),
         time=trajectory.bound(tau, log_h, settings.max_steps),
         mean_log_step_size=moments_of.decay(state.mean_log_step_size, log_h, w_average),
-        mean_log_time=moments_of.decay(state.mean_log_time, log_tau, w_average),
+        mean_time=moments_of.decay(state.mean_time, time, w_average),
     )
     trace = WarmupTrace(
         step_size=used.step_size,
@@ -135,14 +141,12 @@ def _log_step_size_and_time(
 
 
 def _make_tuning(
-    state: MaltAdaptation, log_h: jax.Array, log_tau: jax.Array, settings: MaltSettings
+    state: MaltAdaptation, log_h: jax.Array, num_steps: jax.Array, settings: MaltSettings
 ) -> MaltTuning:
-    """Return h, L = ceil(tau / h), gamma = lambda^(-1/2) and M = max(s) diag(s)^-1."""
+    """Return h, L within its bounds, gamma = lambda^(-1/2) and M = max(s) diag(s)^-1."""
     metric = diagonal(state.moments.variance)
     eigenvalue = metric.mass_scale * principal.eigenvalue(state.principal.w)
-    # A tau that equals h up to rounding is one step, not two.
-    ratio = jnp.exp(log_tau - log_h) * (1.0 - 1e-5)
-    num_steps = jnp.clip(jnp.ceil(ratio), 1, settings.max_steps).astype(jnp.int32)
+    num_steps = jnp.clip(num_steps, 1, settings.max_steps).astype(jnp.int32)
     return MaltTuning(jnp.exp(log_h), num_steps, 1.0 / jnp.sqrt(eigenvalue), metric)
 
 

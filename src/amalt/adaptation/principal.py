@@ -37,14 +37,19 @@ def init(key: jax.Array, variance: jax.Array) -> PrincipalState:
     return PrincipalState(direction(w), jnp.asarray(0, jnp.int32), variance)
 
 
+def norm(w: jax.Array) -> jax.Array:
+    """Return |w|."""
+    return jnp.sqrt(jnp.dot(w, w))
+
+
 def direction(w: jax.Array) -> jax.Array:
     """Return z = w / |w|."""
-    return w / jnp.linalg.norm(w)
+    return w / norm(w)
 
 
 def eigenvalue(w: jax.Array) -> jax.Array:
     """Return lambda = |w|; a covariance of standardized coordinates has one of at least 1."""
-    return jnp.maximum(jnp.linalg.norm(w), 1.0)
+    return jnp.maximum(norm(w), 1.0)
 
 
 def update(state: PrincipalState, y: jax.Array, variance: jax.Array, a: float) -> PrincipalState:
@@ -55,5 +60,5 @@ def update(state: PrincipalState, y: jax.Array, variance: jax.Array, a: float) -
     n = jnp.where(is_changed, 0, n) + 1
     new = decay(w, jnp.mean((y @ direction(w))[:, None] * y, axis=0), weight(n, a, w.dtype))
     # Chains that hardly move shrink w to nothing, and with it the direction: keep its length.
-    new = new * jnp.maximum(1.0, SHORTEST / jnp.linalg.norm(new))
+    new = new * jnp.maximum(1.0, SHORTEST / norm(new))
     return PrincipalState(new, n, jnp.where(is_changed, variance, reference))

@@ -97,5 +97,5 @@ def update_projection(
 
 def autocorrelation(moments: ProjectionMoments) -> jax.Array:
     """Return rho = c^+ / s2, between 0 and 1."""
-    tiny = jnp.finfo(moments.variance.dtype).tiny
+    tiny = float(jnp.finfo(moments.variance.dtype).tiny)
     return jnp.clip(moments.covariance / jnp.maximum(moments.variance, tiny), 0.0, 1.0)

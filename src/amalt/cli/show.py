@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -98,10 +98,9 @@ def _console() -> Console:
 
 
 def _finite(value: Any) -> Any:
+    """Replace what JSON has no word for by null."""
     if isinstance(value, dict):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return {str(k): _finite(v) for k, v in cast(dict[Any, Any], value).items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value

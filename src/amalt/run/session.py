@@ -102,12 +102,13 @@ class Session:
     def _tuning(self, adaptation: adaptive_malt.MaltAdaptation) -> Tuning:
         learned = adaptive_malt.finalize(adaptation, self.settings)
         metric = diagonal(adaptation.moments.variance)
-        h, tau = np.exp([adaptation.mean_log_step_size, adaptation.mean_log_time])
+        h, num_steps = float(learned.step_size), int(learned.num_steps)
         return Tuning(
-            step_size=float(h),
-            integration_time=float(min(tau, self.settings.max_steps * h)),
+            step_size=h,
+            integration_time=num_steps * h,
             damping=float(learned.damping),
-            variances=np.asarray(metric.mass_scale * metric.scale**2),
+            # In double precision: the variance of a coordinate that never moved would vanish.
+            variances=np.float64(metric.mass_scale) * np.asarray(metric.scale, np.float64) ** 2,
         )
 
     def _compile(self, block: Any, *example: Any) -> Any:

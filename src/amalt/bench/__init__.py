@@ -1,0 +1,1 @@
+"""Measurements that a command can repeat."""
