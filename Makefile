@@ -3,12 +3,14 @@
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
+OUT    ?= results
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check format bench-overhead bench-german-credit clean distclean
+.PHONY: help demo test test-long check format bench-overhead bench-german-credit figures \
+  clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -41,7 +43,10 @@ bench-overhead: $(VENV)/.installed-base  ## compile time, sampling time and over
 	@$(BIN)/python -m amalt.bench.overhead
 
 bench-german-credit: $(VENV)/.installed-base  ## the paper's protocol on German credit, 5 seeds
-	@$(BIN)/python -m amalt.bench.protocol german-credit --seeds 5
+	@$(BIN)/python -m amalt.bench.protocol german-credit --seeds 5 --out $(OUT)
+
+figures: $(VENV)/.installed-base  ## draw the figures of the README and the docs
+	@CI=1 $(BIN)/python docs/figures/make.py
 
 # --- quality ----------------------------------------------------------------------------------
 
