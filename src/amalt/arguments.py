@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from amalt.errors import SettingsError, nearest
+from amalt.adaptation.settings import MaltSettings, as_settings
+from amalt.errors import SettingsError, TargetError, nearest
 from amalt.kernels.integrators import INTEGRATORS, Integrator
-from amalt.tuning import Tuning
+from amalt.targets import Target
+from amalt.tuning import Tuning, check_number
 
 DEFAULT_TUNE = 1000
 
@@ -29,16 +33,25 @@ FOREIGN = {
     "adapt_delta": ("CmdStan", "target_accept"),
     "inits": ("CmdStan", "init"),
     "initvals": ("PyMC", "init"),
+    "nwalkers": ("emcee", "chains"),
+    "warmup": ("Stan", "tune"),
+    "iter": ("Stan", "draws"),
     "num_results": ("TFP", "draws"),
     "num_burnin_steps": ("TFP", "tune"),
     "target_acceptance_rate": ("BlackJAX", "target_accept"),
 }
 """Words of other libraries, with the library and the word that amalt has for it."""
 
+TREES = "trajectories have no trees; see max_steps of amalt.MaltSettings"
+FIXED = "it is learned; to fix it, pass tuning=amalt.Tuning(...)"
 HINTS = {
     "cores": "all chains run in one program on all cores; leave it out",
     "discard_tuned_samples": "PyMC's discard_tuned_samples=False is keep_warmup=True here",
-    "max_treedepth": "trajectories have no trees; see max_steps of amalt.MaltSettings",
+    "max_treedepth": TREES,
+    "max_tree_depth": TREES,
+    "step_size": FIXED,
+    "inverse_mass_matrix": FIXED,
+    "num_integration_steps": FIXED,
 }
 
 
@@ -60,6 +73,38 @@ def check_count(name: str, value: Any, least: int) -> int:
     if not least <= value < 2**31:
         raise SettingsError(f"{name}={value}: it must be at least {least} and below 2**31.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value, or say why it is not one."""
+    if not isinstance(value, bool | np.bool_):
+        raise SettingsError(f"{name}={value!r} is a {type(value).__name__}: pass True or False.")
+    return bool(value)
+
+
+def check_precision(target: Target) -> None:
+    """Refuse a double precision target where JAX would silently compute in single precision."""
+    if target.dtype == np.float64 and jnp.zeros(()).dtype != np.float64:
+        raise TargetError(
+            f"{target.name!r} was made in float64, but JAX now computes in float32: call "
+            'jax.config.update("jax_enable_x64", True), or make the target anew.'
+        )
+
+
+def check_memory(target: Target, chains: int, draws: int) -> None:
+    """Refuse draws that this machine cannot hold, before it is brought to its knees."""
+    # Each draw is held twice: as it was sampled and constrained. A chain in motion takes more.
+    needed = 2.0 * chains * (draws + 10.0) * target.dim * target.dtype.itemsize
+    try:
+        memory = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not on this operating system
+        return
+    if needed > memory > 0.0:
+        raise SettingsError(
+            f"chains={chains} and draws={draws} of {target.dim} numbers take "
+            f"{needed / 2**30:.3g} GiB; this machine has {memory / 2**30:.3g} GiB: lower draws or "
+            "chains."
+        )
 
 
 def resolve_tune(tune: Any, tuning: Any) -> int:
@@ -88,18 +133,31 @@ def resolve_settle(settle: Any, tune: int) -> int:
     return math.ceil(0.08 * tune) if settle is None else check_count("settle", settle, 0)
 
 
-def pick_method(method: str) -> str:
+def pick_method(method: Any) -> str:
     """Return the method if it is known."""
     if method != "malt":
         raise SettingsError(f"method={method!r} is not known; choose 'malt'.")
-    return method
+    return "malt"
 
 
-def pick_integrator(integrator: str | Integrator) -> Integrator:
+def pick_settings(preset: Any, target_accept: Any, tune: int) -> MaltSettings:
+    """Return the settings of a preset, fitted to the length of the warm-up."""
+    if not isinstance(preset, str | MaltSettings):
+        raise SettingsError(
+            f"preset={preset!r} is a {type(preset).__name__}: pass a name such as 'paper', or "
+            "amalt.MaltSettings(...)."
+        )
+    if target_accept is not None:
+        target_accept = check_number("target_accept", target_accept)
+    settings = as_settings(preset, target_accept=target_accept)
+    return as_settings(settings, mala_steps=min(settings.mala_steps, tune // 10))
+
+
+def pick_integrator(integrator: Any) -> Integrator:
     """Return an integrator by its name, or as it is."""
     if isinstance(integrator, Integrator):
         return integrator
-    if integrator not in INTEGRATORS:
+    if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise SettingsError(
             f"integrator={integrator!r} is not known; choose from {list(INTEGRATORS)}."
             f"{nearest(str(integrator), INTEGRATORS)}"

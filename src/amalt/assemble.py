@@ -6,16 +6,18 @@ import dataclasses
 import datetime
 import json
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 import xarray as xr
 
-from amalt.posterior import FORMAT, Cost, Posterior
+from amalt.posterior import Cost, Posterior
 from amalt.run.block import DrawRecord
 from amalt.run.loop import WarmupRecord
+from amalt.storage.archive import FORMAT
 from amalt.targets import Target
+from amalt.targets.labels import dims_of
 from amalt.tuning import Tuning
 
 
@@ -49,9 +51,7 @@ def constrained_dataset(target: Target, positions: np.ndarray) -> xr.Dataset:
     by_chain = [jax.tree.map(np.asarray, target.constrain(chain)) for chain in positions]
     variables: dict[str, Any] = {}
     for variable in target.variables:
-        dims = target.dims.get(
-            variable.name, tuple(f"{variable.name}_dim_{i}" for i in range(len(variable.shape)))
-        )
+        dims = dims_of(variable, target.dims)
         values = np.stack([chain[variable.name] for chain in by_chain])
         variables[variable.name] = (("chain", "draw", *dims), values)
     dataset = xr.Dataset(variables, coords=_chain_and_draw(positions))
@@ -85,7 +85,7 @@ def stats_dataset(draws: DrawRecord, tuning: Tuning | None) -> xr.Dataset:
             "step_size": tuning.step_size,
             "int_time": tuning.integration_time,
             "damping": tuning.damping,
-            "inv_metric": ("entry", np.asarray(tuning.variances)),
+            "inv_metric": ("entry", np.broadcast_to(tuning.variances, draws.position.shape[-1:])),
         }
     variables = {name: (("chain", "draw"), value) for name, value in per_draw.items()}
     dataset = xr.Dataset(
@@ -117,7 +117,7 @@ def _attributes(target: Target, cost: Cost, attrs: dict[str, Any]) -> dict[str, 
     """Return the attributes of the ArviZ schema, and those that make a run reproducible."""
     from amalt import __version__
 
-    device: Any = jax.devices()[0]
+    device = cast("Any", jax.devices()[0])
     return {
         "amalt_format": FORMAT,
         "inference_library": "amalt",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
-import shutil
-import tempfile
+import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,8 @@ import xarray as xr
 
 from amalt.diagnostics.verdict import Verdict, judge
 from amalt.errors import AmaltError
+from amalt.storage.archive import read_tree, write_tree
 from amalt.tuning import Tuning
-
-FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +113,7 @@ class Posterior:
             stats["diverging"].values,
             names,
             float(stats["acceptance_rate"].mean()),
+            stats["lp"].values,
         )
 
     @property
@@ -129,9 +129,7 @@ class Posterior:
 
         ``options`` are passed to ``arviz.summary``.
         """
-        import arviz
-
-        return arviz.summary(self.posterior, var_names=var_names, **options)  # pyright: ignore
+        return _arviz().summary(self.posterior, var_names=var_names, **options)
 
     def to_datatree(self) -> xr.DataTree:
         """Return a copy of everything as a DataTree in the ArviZ schema."""
@@ -139,13 +137,12 @@ class Posterior:
 
     def to_inferencedata(self) -> Any:
         """Return ArviZ's own type: InferenceData up to 0.23; from 1.0 on, that is the DataTree."""
-        import arviz
-
+        arviz = _arviz()
         if not hasattr(arviz, "InferenceData"):
             return self.to_datatree()
         groups = {name: node.to_dataset() for name, node in self._tree.children.items()}
         warmup = groups.pop("warmup", None)
-        data: Any = arviz.InferenceData(attrs=self.attrs, **groups)  # pyright: ignore
+        data = arviz.InferenceData(attrs=self.attrs, **groups)
         if warmup is not None:
             data.add_groups({"warmup": warmup}, warn_on_custom_groups=False)
         return data
@@ -153,35 +150,24 @@ class Posterior:
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the posterior to the directory ``path``, in zarr; read it by `amalt.load`.
 
-        The directory appears whole or not at all.
+        The directory appears whole or not at all. ``overwrite=True`` replaces a saved posterior,
+        and nothing else.
         """
-        path = Path(path)
-        if path.exists() and not overwrite:
-            raise AmaltError(f"{path} exists already: pass overwrite=True, or another path.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-        try:
-            self._tree.to_zarr(scratch / "new", zarr_format=2, consolidated=True)
-            if path.exists():
-                path.rename(scratch / "old")
-            (scratch / "new").rename(path)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        return path
+        return write_tree(self._tree, path, overwrite=overwrite)
+
+
+def _arviz() -> Any:
+    """Import ArviZ, whose version 0.23 warns of version 1 once a day; that is not news to users."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return importlib.import_module("arviz")
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
     """Read a posterior written by `Posterior.save`."""
-    path = Path(path)
-    if not path.is_dir():
-        raise AmaltError(f"{path} is not a directory: pass the path given to Posterior.save.")
+    posterior = Posterior(read_tree(path))
     try:
-        tree = xr.open_datatree(str(path), engine="zarr").load()
-    except (OSError, ValueError, KeyError) as error:
-        raise AmaltError(f"{path} does not hold a saved posterior: {error}") from error
-    found = tree.attrs.get("amalt_format")
-    if found != FORMAT:
-        raise AmaltError(
-            f"{path} is not a posterior that this version reads (format {found!r}, not {FORMAT})."
-        )
-    return Posterior(tree)
+        _ = posterior.cost, posterior.tuning, posterior.attrs["target"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise AmaltError(f"{path} is damaged: {error}. Restore it from a copy.") from error
+    return posterior

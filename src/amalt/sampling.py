@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import logging
 from typing import Any
 
 import numpy as np
 
-from amalt.adaptation.settings import MaltSettings, as_settings
+from amalt.adaptation.settings import MaltSettings
 from amalt.arguments import (
     check_count,
+    check_flag,
+    check_memory,
+    check_precision,
     pick_integrator,
     pick_method,
+    pick_settings,
     refuse_unknown,
     resolve_settle,
     resolve_tune,
@@ -27,6 +32,8 @@ from amalt.run.session import Session
 from amalt.start import find
 from amalt.targets import as_target
 from amalt.tuning import Tuning
+
+logger = logging.getLogger("amalt")
 
 
 def sample(
@@ -96,11 +103,14 @@ def sample(
     chains, draws = check_count("chains", chains, 1), check_count("draws", draws, 1)
     tune = resolve_tune(tune, tuning)
     settle = resolve_settle(settle, tune)
-    settings = as_settings(preset, target_accept=target_accept)
-    settings = dataclasses.replace(settings, mala_steps=min(settings.mala_steps, tune // 10))
+    settings = pick_settings(preset, target_accept, tune)
     scheme = pick_integrator(integrator)
+    keep_warmup = check_flag("keep_warmup", keep_warmup)
+    progressbar = check_flag("progressbar", progressbar)
     root, seed = root_key(random_seed)
     target = as_target(model)
+    check_precision(target)
+    check_memory(target, chains, draws + (tune if keep_warmup else 0))
 
     traces = target.traces
     starts = find(target, init, phase_key(root, Phase.START), chains)
@@ -133,4 +143,6 @@ def sample(
         **dataclasses.asdict(settings),
     }
     attrs = {"random_seed": seed, "tuning_steps": tune, "settings": json.dumps(run_settings)}
-    return assemble(target, kept, record, tuning, cost, attrs)
+    fit = assemble(target, kept, record, tuning, cost, attrs)
+    logger.log(logging.INFO if fit.ok else logging.WARNING, fit.verdict.sentence)
+    return fit

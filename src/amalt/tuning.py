@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,14 @@ import numpy as np
 from amalt.errors import SettingsError
 from amalt.kernels.malt import MaltTuning
 from amalt.kernels.metric import diagonal
+
+
+def check_number(name: str, value: Any) -> float:
+    """Return a real number, or say why it is not one."""
+    with contextlib.suppress(TypeError, ValueError):
+        if not isinstance(value, bool | np.bool_ | str | bytes) and np.ndim(value) == 0:
+            return float(value)
+    raise SettingsError(f"{name}={value!r} is a {type(value).__name__}: pass a number.")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,14 +50,26 @@ class Tuning:
 
     def __post_init__(self) -> None:
         """Refuse numbers that no trajectory can use."""
-        for name in ("step_size", "integration_time"):
-            if not 0.0 < getattr(self, name) < float("inf"):
-                raise SettingsError(f"{name}={getattr(self, name)!r}: it must be positive.")
-        if not 0.0 <= self.damping < float("inf"):
-            raise SettingsError(f"damping={self.damping!r}: it must be zero or positive.")
-        variances = np.asarray(self.variances, dtype=np.float64)
-        if variances.ndim > 1 or not np.all((variances > 0.0) & np.isfinite(variances)):
-            raise SettingsError("variances must be a positive number, or [dim] of them.")
+        for name in ("step_size", "integration_time", "damping"):
+            value = check_number(name, getattr(self, name))
+            if not 0.0 <= value < float("inf") or (value == 0.0 and name != "damping"):
+                wanted = "zero or positive" if name == "damping" else "positive"
+                raise SettingsError(f"{name}={value!r}: it must be {wanted} and finite.")
+            object.__setattr__(self, name, value)
+        try:
+            variances = np.asarray(self.variances, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(
+                f"variances is a {type(self.variances).__name__}: pass a positive number, or "
+                "[dim] of them."
+            ) from error
+        if variances.ndim > 1:
+            raise SettingsError(
+                f"variances has shape {variances.shape}: pass a positive number, or [dim] of them."
+            )
+        bad = variances[~((variances > 0.0) & np.isfinite(variances))]
+        if bad.size:
+            raise SettingsError(f"variances holds {bad.flat[0]}: all must be positive and finite.")
         if self.integration_time / self.step_size > 1e6:
             raise SettingsError(
                 f"integration_time / step_size = {self.integration_time / self.step_size:.3g}: a "

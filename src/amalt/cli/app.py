@@ -33,7 +33,8 @@ class Exit(enum.IntEnum):
 
 def main() -> None:
     """Run the command line; errors meant for people are shown without a traceback."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    # The judgment is printed below the table; the logger would say it twice.
+    logging.getLogger("amalt").setLevel(logging.ERROR)
     try:
         app()
     except AmaltError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from amalt.diagnostics.ess import ess_per_chain
+from amalt.diagnostics.ess import ess_per_chain, split
 
 
 def rhat(x: np.ndarray) -> np.ndarray:
@@ -15,27 +15,26 @@ def rhat(x: np.ndarray) -> np.ndarray:
     with W the mean variance within halves and B the variance of their means. It is infinite where
     no half moves but they differ, and not a number for fewer than four draws.
     """
-    x = np.asarray(x, dtype=np.float64)
-    half = x.shape[1] // 2
-    if half < 2:
+    halves = split(x)
+    draws = halves.shape[1]
+    if draws < 2:
         return np.full(x.shape[2:], np.nan)
-    halves = np.concatenate([x[:, :half], x[:, -half:]], axis=0)
-    within = halves.var(axis=1, ddof=1).mean(axis=0)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    within = halves.var(axis=1, ddof=1, dtype=np.float64).mean(axis=0)
+    between = halves.mean(axis=1, dtype=np.float64).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.sqrt((half - 1.0) / half + between / within)
+        return np.sqrt((draws - 1.0) / draws + between / within)
 
 
-def rhat_corrected(x: np.ndarray) -> np.ndarray:
+def rhat_corrected(x: np.ndarray, covariance: np.ndarray | None = None) -> np.ndarray:
     """Return split R-hat without what the shortness of the chains explains.
 
     The mean of a half with e effective draws varies by W / e even if all chains agree, which
-    lifts R-hat^2 by 1 / e: by 0.025 for 128 perfect chains of 80 effective draws. So
+    lifts R-hat^2 by 1 / e: by 0.025 for perfect chains of twice 40 effective draws. So
 
         R-hat_c^2 = R-hat^2 - 1 / e
 
-    with e from each chain's own ESS. A chain too short to know how slow it is claims too large an
-    e, and then less is taken off.
+    with e from each half's own ESS. A chain too short to know how slow it is claims too large an
+    e, and then less is taken off. ``covariance`` is ``autocovariance(split(x))``, if it is known.
     """
-    effective = np.maximum(ess_per_chain(x) / 2.0, 1.0)
+    effective = np.maximum(ess_per_chain(split(x), covariance), 1.0)
     return np.sqrt(np.maximum(rhat(x) ** 2 - 1.0 / effective, 0.0))

@@ -6,13 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amalt.diagnostics.ess import ess
+from amalt.diagnostics.ess import autocovariance, ess, split
 from amalt.diagnostics.rhat import rhat_corrected
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
 DIVERGING_SHARE = 0.001
-COLUMNS_AT_ONCE = 2**25
+PRECISION_LIMIT = 0.2
+"""Log densities rounded to more than this accept and reject by rounding."""
+
+COLUMNS_AT_ONCE = 2**22
 
 
 class Verdict(NamedTuple):
@@ -23,19 +26,23 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    unconstrained: np.ndarray, diverging: np.ndarray, names: list[str], acceptance: float
+    unconstrained: np.ndarray,
+    diverging: np.ndarray,
+    names: list[str],
+    acceptance: float,
+    logdensity: np.ndarray | None = None,
 ) -> Verdict:
     """Check the draws ``[chain, draw, dim]`` for agreement, precision and divergences.
 
     Values and centered squares of every coordinate must have split R-hat (corrected for the length
     of chains) below 1.01 and a multi-chain ESS above 400; at most one transition in a thousand may
-    diverge.
+    diverge. Every number must be finite, every coordinate must move, and the log density must be
+    small enough for its precision to tell proposals apart.
     """
     chains, draws, dim = unconstrained.shape
-    if acceptance == 0.0:
-        return Verdict(
-            False, "Not to be trusted: no proposal was accepted, the chains never moved."
-        )
+    fatal = _fatal(unconstrained, names, acceptance, logdensity)
+    if fatal:
+        return Verdict(False, f"Not to be trusted: {fatal}")
     if draws < 4:
         return Verdict(False, f"Not judged: {draws} draws per chain are too few to compare chains.")
     worst_rhat, worst_ess = np.empty(dim), np.empty(dim)
@@ -44,8 +51,12 @@ def judge(
         part = slice(begin, begin + width)
         x = unconstrained[:, :, part].astype(np.float64)
         square = (x - x.mean(axis=(0, 1))) ** 2
-        worst_rhat[part] = np.maximum(rhat_corrected(x), rhat_corrected(square))
-        worst_ess[part] = np.minimum(ess(x), ess(square))
+        cov_x, cov_square = autocovariance(split(x)), autocovariance(split(square))
+        worst_rhat[part] = np.maximum(rhat_corrected(x, cov_x), rhat_corrected(square, cov_square))
+        worst_ess[part] = np.minimum(ess(x, cov_x), ess(square, cov_square))
+    # What cannot be computed is no good news.
+    worst_rhat = np.nan_to_num(worst_rhat, nan=np.inf, posinf=np.inf)
+    worst_ess = np.nan_to_num(worst_ess, nan=0.0, posinf=np.inf)
     at_rhat, at_ess = int(np.argmax(worst_rhat)), int(np.argmin(worst_ess))
     share = float(np.mean(diverging))
     facts = (
@@ -64,3 +75,36 @@ def judge(
             False, f"Suspect: too many divergences; {facts}. Raise target_accept or reparameterize."
         )
     return Verdict(True, f"Good: {facts}.")
+
+
+def _fatal(
+    unconstrained: np.ndarray, names: list[str], acceptance: float, logdensity: np.ndarray | None
+) -> str:
+    """Say what makes statistics of the draws meaningless, with what to do; empty if nothing."""
+    bad = np.flatnonzero(~np.isfinite(unconstrained).all(axis=(0, 1)))
+    if bad.size:
+        return f"{_some(names, bad)} holds numbers that are not finite. Sample anew."
+    if not acceptance > 0.0:
+        return (
+            "no proposal was accepted, the chains never moved. Raise tune, start nearer to the "
+            "bulk with init=, or rescale the variables."
+        )
+    if unconstrained.shape[1] == 1:
+        return ""
+    stuck = np.flatnonzero(np.ptp(unconstrained, axis=1).max(axis=0) == 0.0)
+    if stuck.size:
+        return f"{_some(names, stuck)} never moved. Rescale it, or raise tune."
+    if logdensity is not None:
+        typical = np.median(np.abs(logdensity))
+        if np.spacing(typical) > PRECISION_LIMIT:
+            return (
+                f"the log density is about {typical:.3g}, which {logdensity.dtype} rounds to "
+                f"multiples of {np.spacing(typical):.2g}. Subtract a constant from it, or compute "
+                'in double precision: jax.config.update("jax_enable_x64", True).'
+            )
+    return ""
+
+
+def _some(names: list[str], which: np.ndarray) -> str:
+    more = f" (and {len(which) - 1} more)" if len(which) > 1 else ""
+    return f"{names[which[0]]}{more}"

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from amalt.errors import SettingsError, TargetError, nearest
+from amalt.errors import SettingsError, nearest
 from amalt.randomness import chain_keys, uniform
 from amalt.targets import Target
 
@@ -50,8 +50,12 @@ def from_init(init: Any, target: Target, key: Any, chains: int) -> tuple[Proposa
         if init == "uniform":
             zero = jnp.zeros_like(target.example)
             return uniform_around(zero, UNIFORM_RADIUS, key, chains), False
+        _refuse_non_finite(
+            "the example position, around which init='jitter' starts,", target.example, target
+        )
         return uniform_around(target.example, JITTER_RADIUS, key, chains), False
     points = _flatten(init, target)
+    _refuse_non_finite("init", points, target)
     if points.ndim == 1:
         return uniform_around(points, JITTER_RADIUS, key, chains), False
     if points.shape[0] != chains:
@@ -92,11 +96,25 @@ def _flatten(init: Any, target: Target) -> jax.Array:
     return target.flatten_points(jax.tree.map(lambda leaf: leaf[None], flat))[0]
 
 
+def _refuse_non_finite(what: str, points: jax.Array, target: Target) -> None:
+    """Name the first number of ``[dim]`` or ``[point, dim]`` that is not finite."""
+    array = np.asarray(points)
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        chain = f" of chain {bad[0][0]}" if array.ndim == 2 else ""
+        raise SettingsError(
+            f"{what} holds {array[tuple(bad[0])]} for {target.element(int(bad[0][-1]))!r}{chain}: "
+            f"pass finite numbers (of {target.dtype})."
+        )
+
+
 def _numbers(leaf: Any) -> np.ndarray:
     try:
         array = np.asarray(leaf)
     except (TypeError, ValueError) as error:
         raise SettingsError(f"init holds a {type(leaf).__name__}: pass numbers.") from error
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise TargetError(f"init holds numbers of dtype {array.dtype}; they must be real.")
+        raise SettingsError(
+            f"init holds a {type(leaf).__name__} of dtype {array.dtype}: pass real numbers."
+        )
     return array

@@ -96,8 +96,8 @@ def _refuse_zero_gradient(target: Target, states: MaltState, key: Any) -> None:
         names = [target.element(int(i)) for i in np.flatnonzero(is_zero)]
         raise TargetError(
             f"the log density of {target.name!r} does not depend on {_listed(names)}: its "
-            f"gradient is exactly zero at all of {3 * PROBES} points. Give it a proper prior, or "
-            "take it out."
+            f"gradient is exactly zero at all of {3 * PROBES} points. Give it a proper prior, take "
+            f"it out, or rescale it if its gradient is too small for {target.dtype}."
         )
 
 
@@ -154,9 +154,8 @@ def _values(target: Target, position: np.ndarray, names: list[str]) -> str:
         values = position[begin : begin + part.size]
         begin += part.size
         if part.name in names and len(shown) < 3:
-            inside = (
-                f"{values[0]:.6g}" if part.size == 1 else f"{values.min():.6g}..{values.max():.6g}"
-            )
+            low, high = f"{values.min():.6g}", f"{values.max():.6g}"
+            inside = low if low == high else f"{low}..{high}"
             shown.append(f"{part.name} = {inside}")
     return ", ".join(shown)
 

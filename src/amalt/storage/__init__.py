@@ -1,1 +1,1 @@
-"""Where draws go."""
+"""Where draws go: memory while a run lasts, files when it is done."""

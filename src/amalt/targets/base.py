@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from amalt.errors import TargetError
+from amalt.targets.labels import Variable, check_labels, check_unique
 from amalt.typed import jit
 
 Position = Any
@@ -19,25 +20,6 @@ Position = Any
 
 Truth = Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
 """For each variable: its mean, its standard deviation and the standard error of the mean."""
-
-
-class Variable(NamedTuple):
-    """One named part of a position or of its constrained image."""
-
-    name: str
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Count the scalars that the variable holds."""
-        return math.prod(self.shape)
-
-    def element(self, index: int) -> str:
-        """Name scalar ``index`` of the flattened variable, as in ``theta[1, 2]``."""
-        if not self.shape:
-            return self.name
-        where = ", ".join(str(i) for i in np.unravel_index(index, self.shape))
-        return f"{self.name}[{where}]"
 
 
 class Target:
@@ -86,9 +68,14 @@ class Target:
                 f"logdensity_fn is a {type(logdensity_fn).__name__}, which cannot be called: "
                 "pass a function of one position that returns its log density."
             )
-        self.name = name or getattr(logdensity_fn, "__name__", "target").strip("<>")
+        if constrain is not None and not callable(constrain):
+            raise TargetError(
+                f"constrain is a {type(constrain).__name__}, which cannot be called: pass a "
+                "function of one position that returns a dictionary."
+            )
+        self.name = _name_of(name, logdensity_fn)
         self.parts, leaves = _named_leaves(example_position)
-        _check_unique(part.name for part in self.parts)
+        check_unique(part.name for part in self.parts)
         example = jax.tree.unflatten(jax.tree.structure(example_position), leaves)
         self.example, self.unravel = ravel_pytree(example)
         self.dim = int(self.example.size)
@@ -102,10 +89,8 @@ class Target:
         self._constrain_fn = constrain or self._leaves_by_name
         self._constrain_rows = jit(jax.vmap(self._constrain_one))
         self.variables = self._shapes_of_constrained()
-        self.dims = {key: tuple(value) for key, value in (dims or {}).items()}
-        self.coords = {key: list(value) for key, value in (coords or {}).items()}
+        self.dims, self.coords = check_labels(self.variables, dims, coords)
         self.truth = truth
-        _check_labels(self.variables, self.dims, self.coords)
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{v.name}{list(v.shape)}" for v in self.variables)
@@ -136,7 +121,13 @@ class Target:
 
     def _checked_logdensity(self, z: jax.Array) -> jax.Array:
         self.traces += 1
-        value = self._logdensity_fn(self.unravel(z))
+        with _explained_tracing(f"the log density of {self.name!r}"):
+            value: Any = self._logdensity_fn(self.unravel(z))
+        if not _is_array(value):
+            raise TargetError(
+                f"the log density of {self.name!r} returned a {type(value).__name__}; it must "
+                "return one real number."
+            )
         shape, dtype = jnp.shape(value), jnp.result_type(value)
         if shape != ():
             raise TargetError(
@@ -145,12 +136,32 @@ class Target:
             )
         if not jnp.issubdtype(dtype, jnp.floating):
             raise TargetError(
-                f"the log density of {self.name!r} returned dtype {dtype}; it must be real."
+                f"the log density of {self.name!r} returned dtype {dtype}; it must be a "
+                "floating-point number."
             )
         return jnp.asarray(value, dtype=z.dtype)
 
     def _constrain_one(self, z: jax.Array) -> dict[str, jax.Array]:
-        return {k: jnp.asarray(v) for k, v in self._constrain_fn(self.unravel(z)).items()}
+        what = f"constrain of {self.name!r}"
+        with _explained_tracing(what):
+            variables: Any = self._constrain_fn(self.unravel(z))
+        if not isinstance(variables, Mapping) or not variables:
+            raise TargetError(
+                f"{what} returned {_kind(variables)}; it must return a dictionary from names to "
+                "arrays, with at least one of them."
+            )
+        clean: dict[str, jax.Array] = {}
+        for name, value in cast("Mapping[Any, Any]", variables).items():
+            if not isinstance(name, str):
+                raise TargetError(f"{what} returned the key {name!r}: names must be strings.")
+            dtype = jnp.result_type(value) if _is_array(value) else None
+            if getattr(dtype, "kind", None) not in ("b", "i", "u", "f"):
+                raise TargetError(
+                    f"{what} returned {_kind(value)} for {name!r}; it must be an array of real "
+                    "numbers, integers or booleans."
+                )
+            clean[name] = jnp.asarray(value)
+        return clean
 
     def _leaves_by_name(self, position: Position) -> dict[str, jax.Array]:
         names = (part.name for part in self.parts)
@@ -183,16 +194,62 @@ def as_target(model: Any) -> Target:
     )
 
 
+def _name_of(name: Any, function: Any) -> str:
+    if not isinstance(name, str):
+        raise TargetError(f"name={name!r} is a {type(name).__name__}: pass a string.")
+    return name or str(getattr(function, "__name__", "target")).strip("<>")
+
+
+@contextlib.contextmanager
+def _explained_tracing(what: str) -> Generator[None]:
+    """Turn JAX's errors about functions that cannot be traced into words; let others pass."""
+    try:
+        yield
+    except jax.errors.TracerArrayConversionError as error:
+        raise TargetError(
+            f"{what} turns a traced array into a NumPy array, which JAX cannot follow: write it "
+            "with jax.numpy and jax.scipy instead of numpy and scipy."
+        ) from error
+    except (
+        jax.errors.ConcretizationTypeError,
+        jax.errors.NonConcreteBooleanIndexError,
+        jax.errors.TracerIntegerConversionError,
+    ) as error:
+        raise TargetError(
+            f"{what} needs the value of a position where JAX knows only its shape (a Python if, "
+            "float(), int() or index): write it with jnp.where, jax.lax.cond or jnp.take."
+        ) from error
+
+
+def _is_array(value: Any) -> bool:
+    """Tell whether ``value`` is one array or number, not a container or something else."""
+    known = jax.Array | np.ndarray | np.generic | bool | int | float | complex
+    return isinstance(value, known) or hasattr(value, "__jax_array__")
+
+
+def _kind(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        return f"an array of dtype {dtype}"
+    return f"a {type(value).__name__}" if value else f"{value!r}"
+
+
 def _named_leaves(example: Position) -> tuple[tuple[Variable, ...], list[jax.Array]]:
     """Flatten a pytree into named parts and float arrays, refusing what is not real."""
     parts: list[Variable] = []
     leaves: list[jax.Array] = []
-    for path, leaf in cast(Any, jax.tree_util.tree_leaves_with_path(example)):
+    try:
+        named = cast(Any, jax.tree_util.tree_leaves_with_path(example))
+    except ValueError as error:
+        raise TargetError(
+            "the keys of a dictionary in the example position cannot be sorted: use strings."
+        ) from error
+    for path, leaf in named:
         name = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
-        leaf = float(leaf) if isinstance(leaf, int) and not isinstance(leaf, bool) else leaf
         try:
-            array = jnp.asarray(leaf)
-        except (TypeError, ValueError) as error:
+            number = float(leaf) if type(leaf) is int else leaf
+            array = jnp.asarray(number)
+        except (OverflowError, TypeError, ValueError) as error:
             raise TargetError(
                 f"{name!r} in the example position is a {type(leaf).__name__}, not an array: "
                 "pass numbers."
@@ -200,38 +257,8 @@ def _named_leaves(example: Position) -> tuple[tuple[Variable, ...], list[jax.Arr
         if array.dtype not in (jnp.float32, jnp.float64):
             raise TargetError(
                 f"{name!r} in the example position has dtype {array.dtype}; it must be float32 or "
-                "float64 (write 0.0 instead of 0)."
+                "float64: convert it with jnp.asarray(value, float)."
             )
         parts.append(Variable(name, tuple(array.shape)))
         leaves.append(array)
     return tuple(parts), leaves
-
-
-def _check_unique(names: Any) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise TargetError(f"two parts of the example position are called {name!r}.")
-        seen.add(name)
-
-
-def _check_labels(
-    variables: tuple[Variable, ...], dims: dict[str, tuple[str, ...]], coords: dict[str, list[Any]]
-) -> None:
-    """Refuse dims and coords that do not fit the shapes of the variables."""
-    shapes = {v.name: v.shape for v in variables}
-    for name, labels in dims.items():
-        if name not in shapes:
-            raise TargetError(f"dims names {name!r}, which is not one of {sorted(shapes)}.")
-        if len(labels) != len(shapes[name]):
-            raise TargetError(
-                f"dims[{name!r}] = {labels} has {len(labels)} names for shape {shapes[name]}."
-            )
-        for label, size in zip(labels, shapes[name], strict=True):
-            if label in ("chain", "draw"):
-                raise TargetError(f"dims[{name!r}] uses {label!r}, which amalt itself needs.")
-            if label in coords and len(coords[label]) != size:
-                raise TargetError(
-                    f"coords[{label!r}] has {len(coords[label])} labels for the length {size} "
-                    f"of {name!r}."
-                )
