@@ -8,7 +8,7 @@ import amalt
 from .gaussians import make, solve
 
 # Few chains see less per iteration, so they get more of them.
-TUNE = {128: 2000, 4: 8000, 1: 20000}
+TUNE = {128: 2000, 4: 8000, 1: 30000}
 DRAWS = {128: 100, 4: 1000, 1: 4000}
 
 QUICK = [
@@ -53,9 +53,10 @@ def check(dim: int, condition: float, decades: float, chains: int, preset: str) 
     error = rates.std() / np.sqrt(rates.size)
     assert abs(rates.mean() - 0.8) < 0.02 + 3 * error
 
-    # The time is a whole number of steps, so it can miss the maximizer by half of one.
+    # A time is a whole number of steps, learned from the velocities of the continuous motion:
+    # where trajectories have two to six steps, it is known to a step.
     miss = abs(tuning.integration_time - answer.best_time)
-    assert miss < max(0.15 * answer.best_time, 0.55 * tuning.step_size)
+    assert miss < max(0.15 * answer.best_time, tuning.step_size)
     assert answer.share_of_best > 0.95
 
 

@@ -17,7 +17,7 @@ from amalt.adaptation.moments import decay, weight
 from amalt.randomness import normal
 
 FORGET = 2.0
-"""When a variance has changed by this factor, w belongs to another space: n starts anew."""
+"""When a variance has changed by this factor, w belongs to another space and is forgotten."""
 
 SHORTEST = 0.1
 """w is not let become shorter than this."""
@@ -57,7 +57,9 @@ def update(state: PrincipalState, y: jax.Array, variance: jax.Array, a: float) -
     w, n, reference = state
     ratio = variance / jnp.maximum(reference, jnp.finfo(variance.dtype).tiny)
     is_changed = jnp.any((ratio > FORGET) | (ratio < 1.0 / FORGET))
-    n = jnp.where(is_changed, 0, n) + 1
+    # Forget down to as many draws as there are coordinates: fewer would be all noise.
+    chains, dim = y.shape
+    n = jnp.where(is_changed, jnp.minimum(n, int(a * dim / chains)), n) + 1
     new = decay(w, jnp.mean((y @ direction(w))[:, None] * y, axis=0), weight(n, a, w.dtype))
     # Chains that hardly move shrink w to nothing, and with it the direction: keep its length.
     new = new * jnp.maximum(1.0, SHORTEST / norm(new))

@@ -20,7 +20,7 @@ def autocovariance(x: np.ndarray) -> np.ndarray:
     transform = cast("Any", fft)
     length = int(transform.next_fast_len(2 * draws, real=True))
     spectrum: np.ndarray = transform.rfft(rows, n=length, axis=-1, workers=-1)
-    power = spectrum.real**2 + spectrum.imag**2
+    power = np.abs(spectrum) ** 2
     result: np.ndarray = transform.irfft(power, n=length, axis=-1, workers=-1)
     return np.moveaxis(result[..., :draws], -1, 1)
 
