@@ -11,11 +11,11 @@ if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
     # The workers share the cores: one XLA thread each (XLA sizes its pool by NPROC).
     os.environ.setdefault("NPROC", "1")
 
-from collections.abc import Iterator  # noqa: E402
+from collections.abc import Iterator
 
-import hypothesis  # noqa: E402
-import jax  # noqa: E402
-import pytest  # noqa: E402
+import hypothesis
+import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
