@@ -129,7 +129,10 @@ class Posterior:
 
         ``options`` are passed to ``arviz.summary``.
         """
-        return _arviz().summary(self.posterior, var_names=var_names, **options)
+        with warnings.catch_warnings():
+            # ArviZ divides by the variance of variables that may be constant, as indicators are.
+            warnings.filterwarnings("ignore", "invalid value|divide by zero", RuntimeWarning)
+            return _arviz().summary(self.posterior, var_names=var_names, **options)
 
     def to_datatree(self) -> xr.DataTree:
         """Return a copy of everything as a DataTree in the ArviZ schema."""

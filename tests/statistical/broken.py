@@ -15,11 +15,15 @@ from amalt.run import block
 
 
 class Mistake(NamedTuple):
-    """What goes wrong, and the edits (text, replacement) of a module that make it."""
+    """What goes wrong, and the edits (text, replacement) of a module that make it.
+
+    Of mistakes of one kind, `is_variant` leaves the less likely to the long tests.
+    """
 
     label: str
     module: ModuleType
     edits: tuple[tuple[str, str], ...]
+    is_variant: bool = False
 
     def module_with_it(self) -> ModuleType:
         """Return a copy of the module with the mistake in it."""
@@ -71,11 +75,13 @@ MISTAKES = (
         "uniform in place of exponential",
         malt,
         ((ACCEPT, "is_finite & (1.0 - jnp.exp(-z) >= delta)"),),
+        is_variant=True,
     ),
     Mistake(
         "accept draw tied to the noise",
         malt,
         (("exponential(key, ACCEPT, delta.dtype)", "exponential(key, 0, delta.dtype)"),),
+        is_variant=True,
     ),
     Mistake("stale potential: of the start", malt, ((DELTA, "kinetic"),)),
     Mistake(
@@ -94,6 +100,7 @@ MISTAKES = (
         "stale potential: of the proposal after a rejection",
         malt,
         ((CHOICE, CHOICE + "._replace(logdensity=end.logdensity)"),),
+        is_variant=True,
     ),
     Mistake(
         "stale gradient: of the proposal after a rejection",
@@ -104,11 +111,15 @@ MISTAKES = (
         "stale gradient: of the start after an acceptance",
         malt,
         ((CHOICE, CHOICE + "._replace(gradient=state.gradient)"),),
+        is_variant=True,
     ),
     Mistake("half kick left out: the first", integrators, ((FIRST_KICK, "pass"),)),
     Mistake("half kick left out: the last", integrators, ((KICK, "pass"),)),
     Mistake(
-        "half kick of full size", integrators, ((KICK, KICK.replace("kick *", "2.0 * kick *")),)
+        "half kick of full size",
+        integrators,
+        ((KICK, KICK.replace("kick *", "2.0 * kick *")),),
+        is_variant=True,
     ),
     Mistake(
         "wrong noise scale: sqrt(1 - eta)",
@@ -119,11 +130,13 @@ MISTAKES = (
         "wrong noise scale: 1 - eta^2",
         malt,
         ((NOISE_SCALE, "eta * momentum + (1.0 - eta**2) * xi"),),
+        is_variant=True,
     ),
     Mistake(
         "same noise in all steps",
         malt,
         ((REFRESH, "refresh(point.momentum, jnp.where(i == 0, 0.0, eta), noise(0))"),),
+        is_variant=True,
     ),
     Mistake(
         "momentum not refreshed: in part only",
@@ -159,7 +172,12 @@ MISTAKES = (
             ),
         ),
     ),
-    Mistake("kinetic energy counted twice", malt, ((KINETIC, KINETIC.replace("+ ", "+ 2.0 * ")),)),
+    Mistake(
+        "kinetic energy counted twice",
+        malt,
+        ((KINETIC, KINETIC.replace("+ ", "+ 2.0 * ")),),
+        is_variant=True,
+    ),
 )
 
 WALL_MISTAKES = (
@@ -168,6 +186,7 @@ WALL_MISTAKES = (
         "infinite potential counted as none",
         malt,
         ((DELTA, "kinetic + jnp.where(jnp.isinf(end.logdensity), 0.0, " + DELTA[10:] + ")"),),
+        is_variant=True,
     ),
 )
 

@@ -58,6 +58,14 @@ def test_correct_kernel_passes(model, integrator, chains):
             assert 0.5 < found.acceptance < 0.9, (damping, num_steps, found)
 
 
+def params(mistakes):
+    """Label mistakes, and leave the variants to the long tests."""
+    return [
+        pytest.param(one, id=one.label, marks=[pytest.mark.long] if one.is_variant else [])
+        for one in mistakes
+    ]
+
+
 def assert_fails(model, kernel, step_size):
     """Check that both tests find the kernel broken, one of them by a wide margin."""
     tuning = make_tuning(model, step_size, 3, 1.0)
@@ -66,12 +74,12 @@ def assert_fails(model, kernel, step_size):
     assert max(one.worst for one in found) > 2.0 * THRESHOLD, found
 
 
-@pytest.mark.parametrize("mistake", broken.MISTAKES, ids=lambda mistake: mistake.label)
+@pytest.mark.parametrize("mistake", params(broken.MISTAKES))
 def test_broken_kernel_fails(mistake):
     assert_fails(HIERARCHY, malt_kernel(HIERARCHY, LEAPFROG, mistake.kernel_module()), 0.5)
 
 
-@pytest.mark.parametrize("mistake", broken.WALL_MISTAKES, ids=lambda mistake: mistake.label)
+@pytest.mark.parametrize("mistake", params(broken.WALL_MISTAKES))
 def test_broken_kernel_fails_at_a_wall(mistake):
     assert_fails(WALL, malt_kernel(WALL, LEAPFROG, mistake.kernel_module()), 0.15)
 

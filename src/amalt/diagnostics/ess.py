@@ -43,7 +43,8 @@ def ess_per_chain(x: np.ndarray, covariance: np.ndarray | None = None) -> np.nda
         kept = np.logical_and.accumulate(correlation >= 0.0, axis=1)
         total = np.sum(correlation, axis=1, where=kept)
         ess = draws / (-1.0 + 2.0 * total)
-    return np.where(_moves(x), ess, 0.0).mean(axis=0)
+    ess = np.where(np.isfinite(covariance[:, 0]), ess, np.nan)
+    return np.where(moves(x), ess, 0.0).mean(axis=0)
 
 
 def split(x: np.ndarray) -> np.ndarray:
@@ -74,7 +75,9 @@ def ess(x: np.ndarray, covariance: np.ndarray | None = None) -> np.ndarray:
     time = _integrated_time(rho)
     size = chains * draws
     result = size / np.maximum(time, 1.0 / np.log10(size))
-    return np.where(_moves(x).any(axis=0), result, 0.0)
+    # Draws that are not finite have no autocorrelation; the sum over none would praise them.
+    result = np.where(np.isfinite(total_variance), result, np.nan)
+    return np.where(moves(x).any(axis=0), result, 0.0)
 
 
 def _integrated_time(rho: np.ndarray) -> np.ndarray:
@@ -93,6 +96,6 @@ def _integrated_time(rho: np.ndarray) -> np.ndarray:
     return -1.0 + 2.0 * total + np.maximum(half_pair, 0.0)
 
 
-def _moves(x: np.ndarray) -> np.ndarray:
+def moves(x: np.ndarray) -> np.ndarray:
     """Tell which chains hold more than one value; a constant has no effective samples."""
-    return np.ptp(x, axis=1) > 0.0
+    return ~(np.ptp(x, axis=1) == 0.0)

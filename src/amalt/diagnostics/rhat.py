@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from amalt.diagnostics.ess import ess_per_chain, split
+from amalt.diagnostics.ess import ess_per_chain, moves, split
 
 
 def rhat(x: np.ndarray) -> np.ndarray:
@@ -13,13 +13,16 @@ def rhat(x: np.ndarray) -> np.ndarray:
         R-hat^2 = ((N - 1) / N W + B) / W
 
     with W the mean variance within halves and B the variance of their means. It is infinite where
-    no half moves but they differ, and not a number for fewer than four draws.
+    no half moves but they differ, and not a number where nothing moves at all, where a draw is not
+    finite, and for fewer than four draws.
     """
     halves = split(x)
     draws = halves.shape[1]
     if draws < 2:
         return np.full(x.shape[2:], np.nan)
-    within = halves.var(axis=1, ddof=1, dtype=np.float64).mean(axis=0)
+    # The mean of a constant may be off by rounding, its variance is zero all the same.
+    variance = halves.var(axis=1, ddof=1, dtype=np.float64)
+    within = np.where(moves(halves), variance, 0.0).mean(axis=0)
     between = halves.mean(axis=1, dtype=np.float64).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.sqrt((draws - 1.0) / draws + between / within)

@@ -70,9 +70,9 @@ def _flatten(init: Any, target: Target) -> jax.Array:
     """Return the points as ``[dim]`` or ``[point, dim]``; they come flat or as pytrees."""
     leaves: list[Any] = jax.tree.leaves(init)
     structure = cast(Any, jax.tree.structure(init))
-    arrays = [_numbers(leaf) for leaf in leaves]
+    arrays = [_numbers(leaf, target.dtype) for leaf in leaves]
     if len(arrays) == 1 and arrays[0].shape[-1:] == (target.dim,) and arrays[0].ndim <= 2:
-        return jnp.asarray(arrays[0], target.dtype)
+        return jnp.asarray(arrays[0])
     example = target.unravel(target.example)
     if structure != jax.tree.structure(example):
         raise SettingsError(
@@ -88,7 +88,7 @@ def _flatten(init: Any, target: Target) -> jax.Array:
                 f"init has shape {array.shape} for {part.name!r}; it must be {part.shape}, or have "
                 "one leading axis over chains in front of that, for every variable alike."
             )
-    flat = jax.tree.unflatten(structure, [jnp.asarray(a, target.dtype) for a in arrays])
+    flat = jax.tree.unflatten(structure, [jnp.asarray(a) for a in arrays])
     if extra == {1}:
         if len({a.shape[0] for a in arrays}) > 1:
             raise SettingsError("the variables of init hold different numbers of points.")
@@ -108,7 +108,7 @@ def _refuse_non_finite(what: str, points: jax.Array, target: Target) -> None:
         )
 
 
-def _numbers(leaf: Any) -> np.ndarray:
+def _numbers(leaf: Any, dtype: np.dtype) -> np.ndarray:
     try:
         array = np.asarray(leaf)
     except (TypeError, ValueError) as error:
@@ -117,4 +117,5 @@ def _numbers(leaf: Any) -> np.ndarray:
         raise SettingsError(
             f"init holds a {type(leaf).__name__} of dtype {array.dtype}: pass real numbers."
         )
-    return array
+    with np.errstate(over="ignore"):  # what overflows becomes inf, which is refused by name
+        return array.astype(dtype)

@@ -25,7 +25,7 @@ GROUPS = ("posterior", "sample_stats", "unconstrained_posterior")
 def write_tree(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Write a tree to the directory ``path``; if that fails, everything is as it was before."""
     path = Path(os.path.realpath(path))
-    if path.exists():
+    if os.path.exists(path):  # unlike Path.exists, no error for names that cannot exist
         if not overwrite:
             raise AmaltError(f"{path} exists already: pass overwrite=True, or another path.")
         if _read_format(path) is None:
@@ -51,7 +51,7 @@ def write_tree(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bo
 def read_tree(path: str | os.PathLike[str]) -> xr.DataTree:
     """Read a tree written by `write_tree` into memory, or say why it cannot be trusted."""
     path = Path(path)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise AmaltError(f"{path} is not a directory: pass the path given to Posterior.save.")
     found = _read_format(path)
     if found != FORMAT:

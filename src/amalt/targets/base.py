@@ -12,7 +12,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from amalt.errors import TargetError
-from amalt.targets.labels import Variable, check_labels, check_unique
+from amalt.targets.labels import Variable, check_labels, check_unique, rename
 from amalt.typed import jit
 
 Position = Any
@@ -37,6 +37,8 @@ class Target:
         it, these are the leaves of the position.
     name
         What the target is called in tables and files.
+    names
+        What the leaves of the position are called, in their order, instead of by their keys.
     dims
         Dimension names of (some) variables, as ``{"theta": ("school",)}``.
     coords
@@ -59,6 +61,7 @@ class Target:
         *,
         constrain: Callable[[Position], Mapping[str, jax.Array]] | None = None,
         name: str = "",
+        names: Sequence[str] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         truth: Truth | None = None,
@@ -75,9 +78,13 @@ class Target:
             )
         self.name = _name_of(name, logdensity_fn)
         self.parts, leaves = _named_leaves(example_position)
+        if names is not None:
+            self.parts = rename(self.parts, names)
         check_unique(part.name for part in self.parts)
         example = jax.tree.unflatten(jax.tree.structure(example_position), leaves)
-        self.example, self.unravel = ravel_pytree(example)
+        # Leaves may differ in precision, even where the user has forbidden promotion.
+        with jax.numpy_dtype_promotion("standard"):
+            self.example, self.unravel = ravel_pytree(example)
         self.dim = int(self.example.size)
         if self.dim == 0:
             raise TargetError(f"the example position of {self.name!r} holds no numbers at all.")
@@ -247,8 +254,9 @@ def _named_leaves(example: Position) -> tuple[tuple[Variable, ...], list[jax.Arr
     for path, leaf in named:
         name = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
         try:
-            number = float(leaf) if type(leaf) is int else leaf
-            array = jnp.asarray(number)
+            if isinstance(leaf, str | bytes):
+                raise TypeError(leaf)
+            array = jnp.asarray(float(leaf) if type(leaf) is int else leaf)
         except (OverflowError, TypeError, ValueError) as error:
             raise TargetError(
                 f"{name!r} in the example position is a {type(leaf).__name__}, not an array: "

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import xarray as xr
 
 from amalt.errors import TargetError, nearest
 
@@ -62,6 +63,21 @@ def check_labels(
                 f"{variable.name!r} is the name of a variable and of a dimension: rename one."
             )
     return clean_dims, clean_coords
+
+
+def rename(parts: Sequence[Variable], names: Any) -> tuple[Variable, ...]:
+    """Return the parts of a position under other names, one for each."""
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence):
+        raise TargetError(f"names is {names!r}: pass a list of names.")
+    given = list(cast("Sequence[Any]", names))
+    if len(given) != len(parts):
+        raise TargetError(
+            f"names has {len(given)} entries; the position has {len(parts)} leaves: "
+            f"{', '.join(part.name for part in parts)}."
+        )
+    for name in given:
+        _check_name("variable", name)
+    return tuple(part._replace(name=name) for part, name in zip(parts, given, strict=True))
 
 
 def check_unique(names: Iterable[str]) -> None:
@@ -170,8 +186,8 @@ def _read_coords(
 
 def _is_storable(labels: list[Any]) -> bool:
     try:
-        array = np.asarray(labels)
+        array = xr.Variable(("label",), labels)
     except ValueError:
         return False
     text = sum(isinstance(label, str) for label in labels)
-    return array.ndim == 1 and array.dtype.kind in LABEL_KINDS and text in (0, len(labels))
+    return array.dtype.kind in LABEL_KINDS and text in (0, len(labels))
