@@ -2,14 +2,20 @@
 
 import datetime
 import functools
+import tempfile
 
+import hypothesis
+import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import amalt
+from amalt.assemble import constrained_dataset
+from amalt.storage.archive import write_tree
 
 
 def gaussian(position):
@@ -96,6 +102,37 @@ def test_names_that_files_cannot_hold_are_refused_before_the_run(name):
     # A constrained name is another matter: it replaces the name of the leaf.
     target = target_of({name: 1.0}, constrain=lambda x: {"good": x[name]})
     assert names_and_shapes(target) == [("good", ())]
+
+
+TEXT = st.one_of(
+    st.text(min_size=1, max_size=6),
+    st.text("aA0._-/\\ \t:*?ü東", min_size=1, max_size=6),
+    st.sampled_from(["", ".", "..", ".zarray", "con", "__x__", "c", "0", "a" * 200, "é" * 101]),
+)
+
+
+@hypothesis.given(name=TEXT, dim=TEXT, label=TEXT)
+@hypothesis.settings(max_examples=60)
+def test_every_name_is_refused_at_once_or_comes_back_from_a_file(name, dim, label):
+    try:
+        target = target_of(
+            {"x": jnp.zeros(1)},
+            constrain=lambda x: {name: x["x"]},
+            dims={name: (dim,)},
+            coords={dim: [label]},
+        )
+    except amalt.TargetError:
+        return
+    dataset = constrained_dataset(target, np.ones((2, 3, 1)))
+    with tempfile.TemporaryDirectory() as directory:
+        path = write_tree(
+            xr.DataTree.from_dict({"posterior": dataset}), directory + "/fit", overwrite=False
+        )
+        with xr.open_datatree(path, engine="zarr") as tree:
+            again = tree["posterior"].to_dataset()
+            assert again[name].dims == ("chain", "draw", dim)
+            assert again[dim].values.tolist() == [label.rstrip("\0")]  # as NumPy holds strings
+            np.testing.assert_array_equal(again[name], np.ones((2, 3, 1)))
 
 
 @pytest.mark.parametrize(
