@@ -13,6 +13,7 @@ import numpy as np
 from amalt.adaptation.settings import MaltSettings, as_settings
 from amalt.errors import SettingsError, TargetError, nearest
 from amalt.kernels.integrators import INTEGRATORS, Integrator
+from amalt.methods import METHODS
 from amalt.targets import Target
 from amalt.tuning import Tuning, check_number
 
@@ -135,12 +136,15 @@ def resolve_settle(settle: Any, tune: int) -> int:
 
 def pick_method(method: Any) -> str:
     """Return the method if it is known."""
-    if method != "malt":
-        raise SettingsError(f"method={method!r} is not known; choose 'malt'.")
-    return "malt"
+    if not isinstance(method, str) or method not in METHODS:
+        raise SettingsError(
+            f"method={method!r} is not known; choose from {list(METHODS)}."
+            f"{nearest(str(method), METHODS)}"
+        )
+    return method
 
 
-def pick_settings(preset: Any, target_accept: Any, tune: int) -> MaltSettings:
+def pick_settings(method: str, preset: Any, target_accept: Any, tune: int) -> MaltSettings:
     """Return the settings of a preset, fitted to the length of the warm-up."""
     if not isinstance(preset, str | MaltSettings):
         raise SettingsError(
@@ -149,7 +153,7 @@ def pick_settings(preset: Any, target_accept: Any, tune: int) -> MaltSettings:
         )
     if target_accept is not None:
         target_accept = check_number("target_accept", target_accept)
-    settings = as_settings(preset, target_accept=target_accept)
+    settings = as_settings(preset, method=method, target_accept=target_accept)
     return as_settings(settings, mala_steps=min(settings.mala_steps, tune // 10))
 
 

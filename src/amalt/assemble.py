@@ -12,8 +12,8 @@ import jax
 import numpy as np
 import xarray as xr
 
+from amalt.methods import DrawRecord
 from amalt.posterior import Cost, Posterior
-from amalt.run.block import DrawRecord
 from amalt.run.loop import WarmupRecord
 from amalt.storage.archive import FORMAT
 from amalt.targets import Target
@@ -25,7 +25,7 @@ def assemble(
     target: Target,
     draws: DrawRecord,
     warmup: WarmupRecord | None,
-    tuning: Tuning,
+    tuning: Tuning | None,
     cost: Cost,
     attrs: dict[str, Any],
 ) -> Posterior:
@@ -76,14 +76,13 @@ def stats_dataset(draws: DrawRecord, tuning: Tuning | None) -> xr.Dataset:
         "acceptance_rate": draws.acceptance_rate,
         "energy_error": draws.energy_error,
         "diverging": draws.is_diverging,
+        "n_steps": draws.num_steps,
     }
     constants: dict[str, Any] = {}
     if tuning is not None:
-        shape = draws.logdensity.shape
-        per_draw["n_steps"] = np.broadcast_to(np.int32(tuning.num_steps), shape)
         constants = {
             "step_size": tuning.step_size,
-            "int_time": tuning.integration_time,
+            "int_time": np.nan if tuning.integration_time is None else tuning.integration_time,
             "damping": tuning.damping,
             "inv_metric": ("entry", np.broadcast_to(tuning.variances, draws.position.shape[-1:])),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import math
 import os
 import warnings
 from functools import cached_property
@@ -93,12 +94,18 @@ class Posterior:
         return Cost(**json.loads(self._tree.attrs["cost"]))
 
     @cached_property
-    def tuning(self) -> Tuning:
-        """What the chains were sampled with; pass it as ``tuning=`` to skip a warm-up."""
+    def tuning(self) -> Tuning | None:
+        """What the chains were sampled with; pass it as ``tuning=`` to skip a warm-up.
+
+        None for a method that never stops learning, as ``"ghmc"``.
+        """
         stats = self.sample_stats
+        if "step_size" not in stats:
+            return None
+        time = float(stats["int_time"])
         return Tuning(
             step_size=float(stats["step_size"]),
-            integration_time=float(stats["int_time"]),
+            integration_time=None if math.isnan(time) else time,
             damping=float(stats["damping"]),
             variances=np.asarray(stats["inv_metric"], dtype=np.float64),
         )

@@ -25,8 +25,10 @@ from amalt.arguments import (
 )
 from amalt.assemble import assemble
 from amalt.kernels.integrators import Integrator
+from amalt.methods import build
 from amalt.posterior import Cost, Posterior
 from amalt.randomness import Phase, phase_key, root_key
+from amalt.run.loop import longest_steps
 from amalt.run.progress import reporter
 from amalt.run.session import Session
 from amalt.start import find
@@ -69,9 +71,11 @@ def sample(
     random_seed
         An integer, a JAX key, or None for a fresh one. Same seed, same draws.
     method
-        The sampler: ``"malt"``.
+        The sampler: ``"malt"``; or a baseline: ``"rhmc"`` (HMC of random length, SNAPER),
+        ``"ghmc"`` (generalized HMC, MEADS), ``"nuts"`` (on BlackJAX's kernel).
     preset
-        ``"paper"`` (rho = 1), ``"paper-rho"`` (adaptive rho), or `amalt.MaltSettings`.
+        ``"paper"``, or `amalt.MaltSettings`. For ``"malt"`` also ``"paper-rho"`` (adaptive rho),
+        for ``"rhmc"`` also ``"paper-exponential"`` (exponential lengths, not uniform ones).
     target_accept
         Acceptance rate to tune the step size for, instead of the preset's.
     integrator
@@ -103,7 +107,7 @@ def sample(
     chains, draws = check_count("chains", chains, 1), check_count("draws", draws, 1)
     tune = resolve_tune(tune, tuning)
     settle = resolve_settle(settle, tune)
-    settings = pick_settings(preset, target_accept, tune)
+    settings = pick_settings(method, preset, target_accept, tune)
     scheme = pick_integrator(integrator)
     keep_warmup = check_flag("keep_warmup", keep_warmup)
     progressbar = check_flag("progressbar", progressbar)
@@ -111,23 +115,25 @@ def sample(
     target = as_target(model)
     check_precision(target)
     check_memory(target, chains, draws + (tune if keep_warmup else 0))
+    sampler = build(method, target, scheme, settings)
+    sampler.check_chains(chains)
 
     traces = target.traces
     starts = find(target, init, phase_key(root, Phase.START), chains)
     with reporter(progressbar) as progress:
-        session = Session(target, settings, scheme, root, progress)
-        states, record = starts.states, None
+        session = Session(sampler, root, progress)
+        states, record = session.begin(starts.states), None
         if tuning is None:
             states, tuning, record = session.warm_up(states, tune, keep_warmup)
-        kept = session.draw(states, tuning, settle, draws)
+        kept, settle_steps = session.draw(states, tuning, settle, draws)
 
     warmup_steps = 0 if record is None else int(np.sum(record.trace.num_steps, dtype=np.int64))
-    per_step, steps = scheme.gradients_per_step, tuning.num_steps
+    per_step = sampler.gradients_per_step
     cost = Cost(
         gradients_start=starts.attempts,
         gradients_warmup=warmup_steps * per_step,
-        gradients_settle=settle * steps * per_step,
-        gradients_sampling=draws * steps * per_step,
+        gradients_settle=settle_steps * per_step,
+        gradients_sampling=longest_steps(kept.num_steps.T) * per_step,
         compile_seconds=starts.seconds + session.compile_seconds,
         warmup_seconds=session.warmup_seconds,
         sampling_seconds=session.sampling_seconds,

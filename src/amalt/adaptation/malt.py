@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from amalt.adaptation import adam, principal, step_size, trajectory
+from amalt.adaptation import adam, jitter, principal, step_size, trajectory
 from amalt.adaptation import moments as moments_of
 from amalt.adaptation.settings import MaltSettings
 from amalt.kernels.malt import MaltInfo, MaltState, MaltTuning
@@ -21,7 +21,7 @@ from amalt.kernels.metric import diagonal
 
 
 class MaltAdaptation(NamedTuple):
-    """All that is learned: five learners, and the averages of log h and of the time T = L h."""
+    """All that is learned: five learners, and the averages of log h and of the time."""
 
     n: jax.Array
     moments: moments_of.Moments
@@ -64,15 +64,16 @@ def init(key: Any, positions: jax.Array, settings: MaltSettings) -> MaltAdaptati
 def tuning(state: MaltAdaptation, settings: MaltSettings) -> MaltTuning:
     """Return what the next iteration uses: L = ceil(tau / h), 1 in the first, MALA iterations."""
     log_h, log_tau = _log_step_size_and_time(state, settings)
-    # A tau that equals h up to rounding is one step, not two.
-    num_steps = jnp.ceil(jnp.exp(log_tau - log_h) * (1.0 - 1e-5))
+    one = jnp.ones_like(log_h)
+    num_steps = jitter.steps_at(settings.jitter, state.n, jnp.exp(log_tau - log_h), one)
     return _make_tuning(state, log_h, num_steps, settings)
 
 
 def finalize(state: MaltAdaptation, settings: MaltSettings) -> MaltTuning:
-    """Freeze what was learned, with h and the realized time T = L h averaged.
+    """Freeze what was learned, with h and the time averaged.
 
-    tau hovers where the best T lies between two whole L; the mean of T is that best one.
+    tau hovers where the best T = L h lies between two whole L; the mean of T is that best one.
+    Where lengths are jittered anyway, it is tau that is averaged.
     """
     log_h = state.mean_log_step_size
     return _make_tuning(state, log_h, jnp.round(state.mean_time / jnp.exp(log_h)), settings)
@@ -101,6 +102,9 @@ def update(
     # In units of lambda^2, so that Adam sees numbers of the order of one.
     gradient = trajectory.criterion_gradient(jump, time, rho, settings.two_directional)
     gradient = gradient / principal.eigenvalue(state.principal.w) ** 2
+    if settings.is_jittered:
+        # The criterion is a mean over times T = jitter tau, each with its own T^(-(1 + rho) / 2).
+        gradient = gradient * (time * jnp.exp(-log_tau)) ** (-0.5 * (1.0 + rho))
     tau = adam.update(adam.FOR_TIME, state.time._replace(log_value=log_tau), gradient, rate)
     acceptance = step_size.mean_acceptance(info.acceptance_rate, settings.harmonic_acceptance)
     moments = moments_of.update(state.moments, after.position, w_moments)
@@ -118,7 +122,9 @@ def update(
         step_size=step_size.update(state.step_size, acceptance, settings.target_accept, rate),
         time=trajectory.bound(tau, log_h, settings.max_steps),
         mean_log_step_size=moments_of.decay(state.mean_log_step_size, log_h, w_average),
-        mean_time=moments_of.decay(state.mean_time, time, w_average),
+        mean_time=moments_of.decay(
+            state.mean_time, jnp.exp(log_tau) if settings.is_jittered else time, w_average
+        ),
     )
     trace = WarmupTrace(
         step_size=used.step_size,
@@ -146,8 +152,11 @@ def _make_tuning(
     """Return h, L within its bounds, gamma = lambda^(-1/2) and M = max(s) diag(s)^-1."""
     metric = diagonal(state.moments.variance)
     eigenvalue = metric.mass_scale * principal.eigenvalue(state.principal.w)
-    num_steps = jnp.clip(num_steps, 1, settings.max_steps).astype(jnp.int32)
-    return MaltTuning(jnp.exp(log_h), num_steps, 1.0 / jnp.sqrt(eigenvalue), metric)
+    # The bound is one of tau; the longest jitter of all is below 8.
+    longest = settings.max_steps * (8 if settings.is_jittered else 1)
+    num_steps = jnp.clip(num_steps, 1, longest).astype(jnp.int32)
+    damping = 0.0 * eigenvalue if settings.is_jittered else 1.0 / jnp.sqrt(eigenvalue)
+    return MaltTuning(jnp.exp(log_h), num_steps, damping, metric)
 
 
 def _rho(state: MaltAdaptation, settings: MaltSettings) -> jax.Array:

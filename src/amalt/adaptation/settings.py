@@ -1,4 +1,4 @@
-"""The hyperparameters of Adaptive MALT, and the presets that bundle them."""
+"""The hyperparameters of Adaptive MALT and its relatives, and the presets that bundle them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from amalt.adaptation.jitter import KINDS
 from amalt.errors import SettingsError, nearest
 
 
@@ -37,6 +38,9 @@ class MaltSettings:
         Estimate the gradient of the criterion from both ends of a trajectory.
     harmonic_acceptance
         Average acceptance rates over chains harmonically, as the authors' code does.
+    jitter
+        Randomize the length of trajectories, ``"uniform"`` or ``"exponential"``, instead of
+        damping them (``"none"``).
     """
 
     target_accept: float = 0.8
@@ -50,6 +54,7 @@ class MaltSettings:
     adaptive_rho: bool = False
     two_directional: bool = True
     harmonic_acceptance: bool = False
+    jitter: str = "none"
 
     def __post_init__(self) -> None:
         """Refuse values that no run can use."""
@@ -62,6 +67,12 @@ class MaltSettings:
         )
         self._check("mala_steps", self.mala_steps >= 0, "zero or more")
         self._check("max_steps", 1 <= self.max_steps <= 1_000_000, "between 1 and 1000000")
+        self._check("jitter", self.jitter in KINDS, f"one of {', '.join(KINDS)}")
+
+    @property
+    def is_jittered(self) -> bool:
+        """Tell whether lengths are randomized."""
+        return self.jitter != "none"
 
     def _check(self, name: str, is_good: bool, wanted: str) -> None:
         if not is_good:
@@ -77,13 +88,21 @@ class MaltSettings:
         return self.learning_rate * jnp.maximum(floor, (1.0 + n.astype(dtype) / 200.0) ** -0.6)
 
 
-PRESETS = {
-    "paper": MaltSettings(),
-    "paper-rho": MaltSettings(adaptive_rho=True),
+PRESETS: dict[str, dict[str, MaltSettings]] = {
+    "malt": {"paper": MaltSettings(), "paper-rho": MaltSettings(adaptive_rho=True)},
+    "rhmc": {
+        "paper": MaltSettings(jitter="uniform"),
+        "paper-exponential": MaltSettings(jitter="exponential"),
+    },
+    "ghmc": {"paper": MaltSettings()},
+    "nuts": {"paper": MaltSettings(target_accept=0.7, harmonic_acceptance=True)},
 }
+"""For each method the settings of the paper's experiments, by name."""
 
 
-def as_settings(preset: str | MaltSettings, **overrides: Any) -> MaltSettings:
+def as_settings(
+    preset: str | MaltSettings, *, method: str = "malt", **overrides: Any
+) -> MaltSettings:
     """Return the settings of a preset, with those overrides that are not None.
 
     Examples
@@ -92,11 +111,12 @@ def as_settings(preset: str | MaltSettings, **overrides: Any) -> MaltSettings:
     0.9
     """
     if isinstance(preset, str):
-        if preset not in PRESETS:
+        presets = PRESETS[method]
+        if preset not in presets:
             raise SettingsError(
-                f"preset={preset!r} is not known; choose from {sorted(PRESETS)}, or pass "
-                f"amalt.MaltSettings(...).{nearest(preset, PRESETS)}"
+                f"preset={preset!r} is not known for method={method!r}; choose from "
+                f"{sorted(presets)}, or pass amalt.MaltSettings(...).{nearest(preset, presets)}"
             )
-        preset = PRESETS[preset]
+        preset = presets[preset]
     given = {key: value for key, value in overrides.items() if value is not None}
     return dataclasses.replace(preset, **given)

@@ -25,6 +25,7 @@ from amalt import gym
 from amalt.adaptation import malt as adaptive_malt
 from amalt.adaptation.settings import MaltSettings
 from amalt.kernels.integrators import LEAPFROG
+from amalt.methods.malt import Malt
 from amalt.randomness import Phase, phase_key, root_key
 from amalt.run.block import sampling_block, warmup_block
 from amalt.start import find
@@ -72,13 +73,14 @@ def measure(target: Target, chains: int) -> dict[str, float]:
     adaptation = adaptive_malt.init(root, states.position, settings)
     # h so small that every proposal is accepted: what is timed does not depend on the target.
     tuning = Tuning(1e-4, STEPS_PER_TRAJECTORY * 1e-4, damping=1.0)
-    kernel_tuning = tuning.for_kernel(target.dim, target.dtype)
+    method = Malt(target, LEAPFROG, settings)
+    kernel_tuning = method.prepare(tuning)
     fixed = _fixed_length(adaptation, STEPS_PER_TRAJECTORY)
     key, first, count = jax.random.key(1), np.int32(0), np.int32(TRAJECTORIES)
     steps = np.int32(TRAJECTORIES * STEPS_PER_TRAJECTORY)
-    vg, words = target.value_and_grad, phase_key(root, Phase.SAMPLING)
-    sampling = sampling_block(vg, LEAPFROG, TRAJECTORIES)
-    warmup = warmup_block(vg, LEAPFROG, settings, TRAJECTORIES, keep_draws=False)
+    words = phase_key(root, Phase.SAMPLING)
+    sampling = sampling_block(method, TRAJECTORIES)
+    warmup = warmup_block(method, TRAJECTORIES, keep_draws=False)
     programs = {
         "gradient": (bare_loop(target, with_noise=False), (key, states.position, steps)),
         "gradient_and_normal": (bare_loop(target, with_noise=True), (key, states.position, steps)),

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from amalt import gym
 from amalt.posterior import Posterior
+from amalt.tuning import Tuning
 
 MOST_ROWS = 40
 """Variables in the table; a longer one is cut, and says so."""
@@ -23,10 +24,8 @@ def to_terminal(fit: Posterior) -> None:
     console = _console()
     console.print(_summary_table(fit))
     tuning, cost = fit.tuning, fit.cost
-    console.print(
-        f"[dim]learned[/dim]  step size {tuning.step_size:.4g}, integration time "
-        f"{tuning.integration_time:.4g} ({tuning.num_steps} steps), damping {tuning.damping:.4g}"
-    )
+    if tuning is not None:
+        console.print(f"[dim]learned[/dim]  {_learned(tuning)}")
     console.print(
         f"[dim]cost[/dim]     {cost.gradients_warmup:,} + {cost.gradients_settle:,} + "
         f"{cost.gradients_sampling:,} gradients per chain (warm-up, settling, sampling); "
@@ -46,7 +45,9 @@ def as_json(fit: Posterior) -> str:
         "verdict": fit.verdict.sentence,
         "random_seed": fit.attrs["random_seed"],
         "settings": json.loads(fit.attrs["settings"]),
-        "tuning": {
+        "tuning": None
+        if tuning is None
+        else {
             "step_size": tuning.step_size,
             "integration_time": tuning.integration_time,
             "damping": tuning.damping,
@@ -66,6 +67,16 @@ def models() -> None:
     for name in gym.names():
         table.add_row(name, gym.describe(name))
     _console().print(table)
+
+
+def _learned(tuning: Tuning) -> str:
+    words = f"step size {tuning.step_size:.4g}"
+    if tuning.integration_time is None:
+        return words
+    return (
+        f"{words}, integration time {tuning.integration_time:.4g} ({tuning.num_steps} steps), "
+        f"damping {tuning.damping:.4g}"
+    )
 
 
 def _summary_table(fit: Posterior) -> Table:

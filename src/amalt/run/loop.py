@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from amalt.adaptation.malt import MaltAdaptation, WarmupTrace
-from amalt.kernels.malt import MaltState, MaltTuning
+from amalt.methods import DrawRecord, Method
 from amalt.run.progress import Reporter
 from amalt.storage.memory import MemoryWriter
 
@@ -24,7 +23,7 @@ BLOCK_STEPS = 100
 class WarmupRecord(NamedTuple):
     """The history of a warm-up: scalars of every step, variances at block ends, kept draws."""
 
-    trace: WarmupTrace
+    trace: Any
     variances: np.ndarray
     variance_steps: np.ndarray
     draws: Any
@@ -44,13 +43,14 @@ def compile_block(block: Callable[..., Any], *example: Any) -> tuple[Callable[..
 
 def warm_up(
     block: Callable[..., Any],
+    method: Method,
     key: Any,
-    states: MaltState,
-    adaptation: MaltAdaptation,
+    states: Any,
+    adaptation: Any,
     steps: int,
     capacity: int,
     reporter: Reporter,
-) -> tuple[MaltState, MaltAdaptation, WarmupRecord]:
+) -> tuple[Any, Any, WarmupRecord]:
     """Run the adaptive phase; every transition teaches the next."""
     traces, draws = MemoryWriter(steps, chain_first=False), MemoryWriter(steps, chain_first=True)
     variances: list[np.ndarray] = []
@@ -61,9 +61,9 @@ def warm_up(
         traces.write(trace, count)
         if kept is not None:
             draws.write(kept, count)
-        variances.append(np.asarray(adaptation.moments.variance))
+        variances.append(np.asarray(method.variances(adaptation)))
         edges.append(first + count)
-        last: WarmupTrace = jax.tree.map(lambda leaf, i=count - 1: np.asarray(leaf)[i], trace)
+        last: Any = jax.tree.map(lambda leaf, i=count - 1: np.asarray(leaf)[i], trace)
         reporter.advance(
             count,
             f"accept {last.acceptance_rate:.2f}, step {last.step_size:.3g} x {last.num_steps}",
@@ -80,25 +80,30 @@ def warm_up(
 def draw(
     block: Callable[..., Any],
     key: Any,
-    states: MaltState,
-    tuning: MaltTuning,
+    states: Any,
+    tuning: Any,
     steps: int,
     capacity: int,
     reporter: Reporter,
     phase: str,
     writer: MemoryWriter | None,
-) -> MaltState:
-    """Run the sampling block ``steps`` times; each block is stored while the next one computes."""
-    reporter.start(phase, steps)
-    waiting: tuple[Any, int] | None = None
+) -> tuple[Any, int]:
+    """Run the sampling block ``steps`` times; each block is stored while the next one computes.
+
+    The states come back with the integrator steps that were taken, of the longest chain each time.
+    """
+    if steps:
+        reporter.start(phase, steps)
+    waiting: tuple[DrawRecord, int] | None = None
+    taken = 0
     for first, count in block_edges(steps, capacity):
         states, record = block(key, states, tuning, first, count)
         if waiting is not None:
-            _hand_over(*waiting, writer, reporter)
+            taken += _hand_over(*waiting, writer, reporter)
         waiting = (record, count)
     if waiting is not None:
-        _hand_over(*waiting, writer, reporter)
-    return states
+        taken += _hand_over(*waiting, writer, reporter)
+    return states, taken
 
 
 def block_edges(steps: int, capacity: int) -> Iterator[tuple[Any, Any]]:
@@ -107,9 +112,17 @@ def block_edges(steps: int, capacity: int) -> Iterator[tuple[Any, Any]]:
         yield np.int32(first), np.int32(min(capacity, steps - first))
 
 
-def _hand_over(record: Any, count: int, writer: MemoryWriter | None, reporter: Reporter) -> None:
+def longest_steps(num_steps: Any) -> int:
+    """Count integrator steps ``[step, chain]`` as they cost: the longest chain of every step."""
+    return int(np.asarray(num_steps).max(axis=1).sum(dtype=np.int64))
+
+
+def _hand_over(
+    record: DrawRecord, count: int, writer: MemoryWriter | None, reporter: Reporter
+) -> int:
     if writer is not None:
         writer.write(record, count)
     acceptance = float(np.mean(np.asarray(record.acceptance_rate)[:count]))
     diverging = int(np.sum(np.asarray(record.is_diverging)[:count]))
     reporter.advance(count, f"accept {acceptance:.2f}, diverging {diverging}")
+    return longest_steps(np.asarray(record.num_steps)[:count])

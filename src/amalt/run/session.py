@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from amalt.adaptation import malt as adaptive_malt
-from amalt.adaptation.settings import MaltSettings
-from amalt.kernels.integrators import Integrator
 from amalt.kernels.malt import MaltState
-from amalt.kernels.metric import diagonal
+from amalt.methods import Method
 from amalt.randomness import Phase, phase_key
 from amalt.run import loop
 from amalt.run.block import sampling_block, warmup_block
 from amalt.run.progress import Reporter
 from amalt.storage.memory import MemoryWriter
-from amalt.targets import Target
 from amalt.tuning import Tuning
 from amalt.typed import jit
 
@@ -27,94 +23,77 @@ class Session:
 
     Parameters
     ----------
-    target, settings, integrator
-        What is sampled, how tuning is learned, how trajectories are integrated.
+    method
+        The sampler, with its target.
     root
         The key of the run.
     reporter
         Who is told about progress.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        settings: MaltSettings,
-        integrator: Integrator,
-        root: np.ndarray,
-        reporter: Reporter,
-    ) -> None:
-        self.target = target
-        self.settings = settings
-        self.integrator = integrator
+    def __init__(self, method: Method, root: np.ndarray, reporter: Reporter) -> None:
+        self.method = method
         self.root = root
         self.reporter = reporter
         self.compile_seconds = 0.0
         self.warmup_seconds = 0.0
         self.sampling_seconds = 0.0
 
+    def begin(self, starts: MaltState) -> Any:
+        """Return the states of all chains before their first step."""
+        began = time.perf_counter()
+        states = jit(self.method.begin)(phase_key(self.root, Phase.LEARNING), starts)
+        self.compile_seconds += time.perf_counter() - began
+        return states
+
     def warm_up(
-        self, states: MaltState, tune: int, keep_draws: bool
-    ) -> tuple[MaltState, Tuning, loop.WarmupRecord]:
+        self, states: Any, tune: int, keep_draws: bool
+    ) -> tuple[Any, Tuning | None, loop.WarmupRecord]:
         """Learn the tuning in ``tune`` iterations."""
         began = time.perf_counter()
-        start_learning = jit(adaptive_malt.init, static_argnums=2)
-        key = phase_key(self.root, Phase.LEARNING)
-        adaptation = start_learning(key, states.position, self.settings)
+        adaptation = jit(self.method.init)(phase_key(self.root, Phase.LEARNING), states)
         self.compile_seconds += time.perf_counter() - began
         capacity = loop.block_capacity(tune, self._bytes_per_step(states) if keep_draws else 0)
-        block = warmup_block(
-            self.target.value_and_grad, self.integrator, self.settings, capacity, keep_draws
-        )
+        block = warmup_block(self.method, capacity, keep_draws)
         key = phase_key(self.root, Phase.WARMUP)
         compiled = self._compile(block, key, states, adaptation, np.int32(0), np.int32(0))
         began = time.perf_counter()
         states, adaptation, record = loop.warm_up(
-            compiled, key, states, adaptation, tune, capacity, self.reporter
+            compiled, self.method, key, states, adaptation, tune, capacity, self.reporter
         )
         self.warmup_seconds = time.perf_counter() - began
-        return states, self._tuning(adaptation), record
+        return states, self.method.finalize(adaptation), record
 
-    def draw(self, states: MaltState, tuning: Tuning, settle: int, draws: int) -> Any:
-        """Settle, then keep ``draws`` draws of every chain."""
-        kernel_tuning = tuning.for_kernel(self.target.dim, self.target.dtype)
+    def draw(self, states: Any, tuning: Tuning | None, settle: int, draws: int) -> tuple[Any, int]:
+        """Settle, then keep ``draws`` draws of every chain; also count the steps of settling."""
+        prepared = self.method.prepare(tuning)
         capacity = loop.block_capacity(max(settle, draws), self._bytes_per_step(states))
-        block = sampling_block(self.target.value_and_grad, self.integrator, capacity)
+        block = sampling_block(self.method, capacity)
         key = phase_key(self.root, Phase.SETTLE)
-        compiled = self._compile(block, key, states, kernel_tuning, np.int32(0), np.int32(0))
+        compiled = self._compile(block, key, states, prepared, np.int32(0), np.int32(0))
         writer = MemoryWriter(draws, chain_first=True)
         began = time.perf_counter()
+        taken: list[int] = []
         for phase, steps, sink in ((Phase.SETTLE, settle, None), (Phase.SAMPLING, draws, writer)):
-            if steps:
-                states = loop.draw(
-                    compiled,
-                    phase_key(self.root, phase),
-                    states,
-                    kernel_tuning,
-                    steps,
-                    capacity,
-                    self.reporter,
-                    phase.name.lower(),
-                    sink,
-                )
+            states, count = loop.draw(
+                compiled,
+                phase_key(self.root, phase),
+                states,
+                prepared,
+                steps,
+                capacity,
+                self.reporter,
+                phase.name.lower(),
+                sink,
+            )
+            taken.append(count)
         self.sampling_seconds = time.perf_counter() - began
-        return writer.result()
-
-    def _tuning(self, adaptation: adaptive_malt.MaltAdaptation) -> Tuning:
-        learned = adaptive_malt.finalize(adaptation, self.settings)
-        metric = diagonal(adaptation.moments.variance)
-        h, num_steps = float(learned.step_size), int(learned.num_steps)
-        return Tuning(
-            step_size=h,
-            integration_time=num_steps * h,
-            damping=float(learned.damping),
-            # In double precision: the variance of a coordinate that never moved would vanish.
-            variances=np.float64(metric.mass_scale) * np.asarray(metric.scale, np.float64) ** 2,
-        )
+        return writer.result(), taken[0]
 
     def _compile(self, block: Any, *example: Any) -> Any:
         compiled, seconds = loop.compile_block(block, *example)
         self.compile_seconds += seconds
         return compiled
 
-    def _bytes_per_step(self, states: MaltState) -> int:
+    def _bytes_per_step(self, states: Any) -> int:
         return 2 * states.position.nbytes

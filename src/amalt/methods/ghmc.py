@@ -1,0 +1,177 @@
+"""Generalized HMC tuned by MEADS, thinned by ten as in the paper's experiments."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from amalt.adaptation import meads
+from amalt.errors import SettingsError
+from amalt.kernels import ghmc
+from amalt.kernels.ghmc import GhmcInfo, GhmcState, GhmcTuning
+from amalt.kernels.integrators import Integrator
+from amalt.kernels.malt import MaltState
+from amalt.methods.base import DrawRecord
+from amalt.randomness import chain_keys
+from amalt.targets import Target
+from amalt.tuning import Tuning
+from amalt.typed import fori_loop
+
+THIN = 10
+"""Steps between two draws."""
+
+
+class GhmcAdaptation(NamedTuple):
+    """MEADS remembers nothing; these are the variances of the chains, to look at."""
+
+    variances: jax.Array
+
+
+class GhmcTrace(NamedTuple):
+    """What one iteration used, as a mean over folds and steps, and what it saw."""
+
+    step_size: jax.Array
+    damping: jax.Array
+    acceptance_rate: jax.Array
+    num_steps: jax.Array
+    num_diverging: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Ghmc:
+    """Generalized HMC on one target."""
+
+    target: Target
+    integrator: Integrator
+
+    @property
+    def gradients_per_step(self) -> int:
+        """Count the gradients of one integrator step."""
+        return self.integrator.gradients_per_step
+
+    def begin(self, key: Any, starts: MaltState) -> GhmcState:
+        """Draw momenta."""
+        return jax.vmap(ghmc.init)(chain_keys(key, 1, starts.logdensity.shape[0]), starts)
+
+    def init(self, key: Any, states: GhmcState) -> GhmcAdaptation:
+        """Know nothing."""
+        return GhmcAdaptation(jnp.ones_like(states.position[0]))
+
+    def learn(
+        self, key: Any, step: Any, states: GhmcState, adaptation: GhmcAdaptation
+    ) -> tuple[GhmcState, GhmcAdaptation, GhmcTrace, DrawRecord]:
+        """Make one iteration, with a damping of at least 1/n in step n = 1, 2, ..."""
+        states, tuning, record = self._iterate(key, step, states, is_early=True)
+        trace = GhmcTrace(
+            step_size=jnp.mean(tuning.step_size),
+            damping=jnp.mean(tuning.damping_per_step / tuning.step_size),
+            acceptance_rate=jnp.mean(record.acceptance_rate),
+            num_steps=jnp.max(record.num_steps),
+            num_diverging=jnp.sum(record.is_diverging),
+        )
+        return states, GhmcAdaptation(jnp.var(states.position, axis=0)), trace, record
+
+    def variances(self, adaptation: GhmcAdaptation) -> jax.Array:
+        """Return the variances of the chains."""
+        return adaptation.variances
+
+    def move(
+        self, key: Any, step: Any, states: GhmcState, tuning: None
+    ) -> tuple[GhmcState, DrawRecord]:
+        """Make one iteration."""
+        states, _, record = self._iterate(key, step, states, is_early=False)
+        return states, record
+
+    def check_chains(self, chains: int) -> None:
+        """Refuse chains that cannot be dealt into folds."""
+        if chains % meads.FOLDS or chains < 4 * meads.FOLDS:
+            raise SettingsError(
+                f"chains={chains}: method='ghmc' deals its chains into {meads.FOLDS} folds of at "
+                f"least 4: pass a multiple of {meads.FOLDS}, {4 * meads.FOLDS} or more."
+            )
+
+    def finalize(self, adaptation: GhmcAdaptation) -> None:
+        """Return nothing: there is no tuning that stays."""
+
+    def prepare(self, tuning: Tuning | None) -> None:
+        """Refuse a tuning."""
+        if tuning is not None:
+            raise SettingsError(
+                "tuning= was given, but method='ghmc' tunes itself in every step: leave it out."
+            )
+
+    def _iterate(
+        self, key: Any, step: Any, states: GhmcState, *, is_early: bool
+    ) -> tuple[GhmcState, GhmcTuning, DrawRecord]:
+        """Make `THIN` steps; in each of them another fold rests."""
+        chains, dtype = states.logdensity.shape[0], states.logdensity.dtype
+        first = jnp.asarray(step, jnp.int32) * THIN
+
+        def tunings(dealt: GhmcState, n: jax.Array) -> GhmcTuning:
+            early = 1.0 / (n + 1).astype(dtype)
+            return meads.tunings(dealt, early if is_early else jnp.zeros((), dtype))
+
+        def body(i: jax.Array, carry: tuple[Any, GhmcTuning]) -> tuple[Any, GhmcTuning]:
+            n = first + i
+            order, back = meads.deal(key, n // meads.FOLDS, chains)
+            dealt, seen = jax.tree.map(lambda leaf: _in_folds(leaf[order]), carry[0])
+            tuning = tunings(dealt, n)
+            moved, info = jax.vmap(self._move_fold)(
+                _in_folds(chain_keys(key, n, chains)[order]), dealt, tuning
+            )
+            is_moving = jnp.arange(meads.FOLDS) != n % meads.FOLDS
+            both = jax.tree.map(
+                lambda new, old: jnp.where(
+                    jnp.expand_dims(is_moving, range(1, new.ndim)), new, old
+                ),
+                (moved, seen.add(info)),
+                (dealt, seen),
+            )
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[back], both), tuning
+
+        zero = jnp.zeros(chains, dtype)
+        tuning = tunings(jax.tree.map(_in_folds, states), first)
+        carry = ((states, Seen(zero, zero, zero, zero > 0.0)), tuning)
+        (states, seen), tuning = fori_loop(0, THIN, body, carry)
+        record = DrawRecord(
+            position=states.position,
+            logdensity=states.logdensity,
+            acceptance_rate=seen.acceptance / seen.moves,
+            energy_error=seen.energy_error,
+            is_diverging=seen.is_diverging,
+            num_steps=jnp.full(chains, THIN, jnp.int32),
+        )
+        return states, tuning, record
+
+    def _move_fold(
+        self, keys: jax.Array, states: GhmcState, tuning: GhmcTuning
+    ) -> tuple[GhmcState, GhmcInfo]:
+        def move(key: jax.Array, state: GhmcState) -> tuple[GhmcState, GhmcInfo]:
+            return ghmc.step(key, state, tuning, self.target.value_and_grad, self.integrator)
+
+        return jax.vmap(move)(keys, states)
+
+
+class Seen(NamedTuple):
+    """What happened to each chain since its last draw: sums, the last energy error, any of all."""
+
+    acceptance: jax.Array
+    moves: jax.Array
+    energy_error: jax.Array
+    is_diverging: jax.Array
+
+    def add(self, info: GhmcInfo) -> Seen:
+        """Count one more step."""
+        return Seen(
+            self.acceptance + info.acceptance_rate,
+            self.moves + 1.0,
+            info.energy_error,
+            self.is_diverging | info.is_diverging,
+        )
+
+
+def _in_folds(leaf: jax.Array) -> jax.Array:
+    return leaf.reshape(meads.FOLDS, -1, *leaf.shape[1:])
