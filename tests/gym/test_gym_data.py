@@ -1,6 +1,6 @@
 """The data files and the script that rebuilds them."""
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 import zipfile
@@ -19,12 +19,9 @@ SCRIPT = ROOT / "scripts" / "rebuild_gym_data.py"
 def rebuild():
     if not SCRIPT.is_file():
         pytest.skip("the source distribution comes without scripts")
-    spec = importlib.util.spec_from_file_location("rebuild_gym_data", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)
+        yield importlib.import_module(SCRIPT.stem)
 
 
 def test_shipped_files_are_what_the_script_packs(rebuild):
@@ -36,14 +33,17 @@ def test_shipped_files_are_what_the_script_packs(rebuild):
 
 def test_provenance_names_every_source(rebuild):
     text = (rebuild.DATA / "PROVENANCE.md").read_text(encoding="utf-8")
-    for name, (source, _) in rebuild.FILES.items():
-        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
-        assert f"`{source.package}` {source.version}" in row
-        assert f"`{source.member}`" in row
-        assert f"`{source.sha256}`" in row
+    for name, recipe in rebuild.FILES.items():
+        rows = [line for line in text.splitlines() if line.startswith(f"| `{name}`")]
+        assert len(rows) == len(recipe.sources)
+        for row, source in zip(rows, recipe.sources, strict=True):
+            assert f"`{source.package}` {source.version}" in row
+            assert f"`{source.member}`" in row
+            assert f"`{source.sha256}`" in row
 
 
 def test_constants_are_read_without_running_code(rebuild):
+    sources = importlib.import_module("gym_data.sources")
     code = (
         "import numpy as np\n"
         "raise SystemExit\n"
@@ -51,16 +51,16 @@ def test_constants_are_read_without_running_code(rebuild):
         "B = np.array([4]).reshape(())\n"
         "C = open('x')\n"
     )
-    found = rebuild.array_constants(code)
+    found = sources.array_constants(code)
     assert set(found) == {"A", "B"}
     np.testing.assert_array_equal(found["A"], [1.5, -0.002])
     assert found["B"].shape == ()
     with pytest.raises(ValueError, match="malformed"):
-        rebuild.array_constants("A = np.array([exit()]).reshape((1,))")
+        sources.array_constants("A = np.array([exit()]).reshape((1,))")
 
 
 def test_changed_source_is_refused(rebuild, tmp_path, capsys):
-    source, _ = rebuild.FILES["german_credit.npz"]
+    (source,) = rebuild.FILES["german_credit.npz"].sources
     assert rebuild.main(["--check", "--wheel-dir", str(tmp_path)]) == rebuild.DIFFERENT
     assert "does not exist" in capsys.readouterr().err
     with zipfile.ZipFile(tmp_path / source.wheel, "w") as wheel:

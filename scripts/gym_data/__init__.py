@@ -1,0 +1,1 @@
+"""What the data files of the built-in posteriors are made of, and how."""

