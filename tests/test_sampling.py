@@ -80,7 +80,7 @@ def test_counts_of_steps_must_be_whole(name, value):
         ({"tune": 0}, "tune=0 leaves step size and trajectory length unknown: pass tuning="),
         ({"tune": 100, "tuning": TUNING}, "tune=100 and tuning= were both given"),
         ({"tuning": {"step_size": 1.0}}, "tuning is a dict: pass fit.tuning"),
-        ({"method": "nuts"}, "method='nuts' is not known; choose 'malt'"),
+        ({"method": "nutz"}, "method='nutz' is not known.*Did you mean 'nuts'"),
         ({"method": None}, "method=None is not known"),
         ({"preset": "papre"}, "preset='papre' is not known.*Did you mean 'paper'"),
         ({"preset": None}, "preset=None is a NoneType: pass a name such as 'paper'"),

@@ -20,12 +20,17 @@ class Gaussian(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the chains should have learned, given the step size and the variances they found."""
+    """What the chains should have learned, given the step size and the variances they found.
+
+    `share_of_best` is the criterion at the learned number of steps over that at the best one, and
+    `share_error` its standard error: both are estimated from the same random trajectories.
+    """
 
     eigenvalue: float
     best_steps: int
     best_time: float
     share_of_best: float
+    share_error: float
 
 
 def make(dim: int, condition: float, decades: float, seed: int = 0) -> Gaussian:
@@ -70,23 +75,26 @@ def solve(gaussian: Gaussian, fit: amalt.Posterior, *, adaptive_rho: bool) -> An
     keys = chain_keys(np.array([1, 2], np.uint32), 0, GRID_CHAINS)
 
     @jax.jit
-    def esjd(num_steps: jax.Array) -> jax.Array:
+    def squared_jumps(num_steps: jax.Array) -> jax.Array:
         def jump(key: jax.Array, state: malt.MaltState) -> jax.Array:
             fixed = tuning._replace(num_steps=num_steps)
             _, info = malt.step(key, state, fixed, target.value_and_grad, LEAPFROG)
             gain = (info.proposal @ component32) ** 2 - (state.position @ component32) ** 2
             return info.acceptance_rate * gain**2
 
-        return jnp.mean(jax.vmap(jump)(keys, states))
+        return jax.vmap(jump)(keys, states)
 
     around = np.round(learned * np.geomspace(0.4, 2.5, 17)).astype(int)
     grid = np.unique(np.concatenate([np.arange(1, 9), around]) if learned < 20 else around)
     grid = grid[grid >= 1]
-    jumps = np.array([float(esjd(np.int32(steps))) for steps in grid])
+    samples = np.array([np.asarray(squared_jumps(np.int32(steps)), float) for steps in grid])
+    jumps = samples.mean(axis=1)
     times = grid * h
+    slope = np.ones(len(grid))  # d log criterion / d log jump
     if adaptive_rho:
         r = 1 - jumps / (2 * 2 * eigenvalue**2)
         criterion = (1 - r) / (1 + r) / times
+        slope = 2 / (1 + r)
     else:
         criterion = jumps / times
     best = int(np.argmax(criterion))
@@ -95,7 +103,10 @@ def solve(gaussian: Gaussian, fit: amalt.Posterior, *, adaptive_rho: bool) -> An
     near = slice(max(0, best - reach), best + reach + 1)
     best_time = float(times[best])
     if 0 < best < len(grid) - 1:
-        curvature, slope, _ = np.polyfit(np.log(times[near]), criterion[near], 2)
-        best_time = float(np.exp(-slope / (2 * curvature)))
-    share = float(np.interp(learned, grid, criterion) / criterion[best])
-    return Answer(eigenvalue, int(grid[best]), best_time, share)
+        curvature, rise, _ = np.polyfit(np.log(times[near]), criterion[near], 2)
+        best_time = float(np.exp(-rise / (2 * curvature)))
+    at = int(np.flatnonzero(grid == learned)[0])
+    share = float(criterion[at] / criterion[best])
+    relative = (samples / jumps[:, None] - 1) * slope[:, None]
+    error = share * float(np.std(relative[at] - relative[best])) / np.sqrt(GRID_CHAINS)
+    return Answer(eigenvalue, int(grid[best]), best_time, share, error)

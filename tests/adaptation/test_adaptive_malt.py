@@ -57,7 +57,7 @@ def check(dim: int, condition: float, decades: float, chains: int, preset: str) 
     # where trajectories have two to six steps, it is known to a step.
     miss = abs(tuning.integration_time - answer.best_time)
     assert miss < max(0.15 * answer.best_time, tuning.step_size)
-    assert answer.share_of_best > 0.95
+    assert answer.share_of_best > 0.95 - 3 * answer.share_error
 
 
 @pytest.mark.parametrize(("dim", "condition", "decades", "chains", "preset"), QUICK)

@@ -12,7 +12,7 @@ from amalt.kernels import malt
 from amalt.kernels.integrators import LEAPFROG
 from amalt.kernels.malt import MaltTuning
 from amalt.kernels.metric import DiagonalMetric
-from amalt.run.block import advance
+from amalt.methods.malt import advance
 
 pytestmark = pytest.mark.usefixtures("x64")
 

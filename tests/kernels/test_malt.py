@@ -14,8 +14,8 @@ import amalt
 from amalt.kernels import malt
 from amalt.kernels.integrators import LEAPFROG
 from amalt.kernels.malt import MaltState
+from amalt.methods.malt import advance
 from amalt.randomness import ACCEPT, chain_keys, exponential, fold, normal
-from amalt.run.block import advance
 
 from .model import (
     DIM,

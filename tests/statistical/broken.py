@@ -7,10 +7,12 @@ changes the kernel is told to carry the mistake over to the new code.
 from __future__ import annotations
 
 import inspect
+import sys
 from types import ModuleType
 from typing import NamedTuple
 
 from amalt.kernels import integrators, malt
+from amalt.methods import malt as method
 from amalt.run import block
 
 
@@ -46,7 +48,12 @@ def _run(module: ModuleType, edits: tuple[tuple[str, str], ...]) -> ModuleType:
         assert count == 1, f"{old!r} is {count} times in {module.__name__}: write the edit anew"
         source = source.replace(old, new)
     copy = ModuleType(f"{module.__name__} broken on purpose")
-    exec(compile(source, copy.__name__, "exec", dont_inherit=True), copy.__dict__)
+    # Data classes look their module up while they are made.
+    sys.modules[copy.__name__] = copy
+    try:
+        exec(compile(source, copy.__name__, "exec", dont_inherit=True), copy.__dict__)
+    finally:
+        del sys.modules[copy.__name__]
     for name, new in list(vars(copy).items()):
         # JAX tells tuples apart by their class: keep the old one where the fields are the same.
         old = getattr(module, name, None)
@@ -193,12 +200,12 @@ WALL_MISTAKES = (
 BLOCK_MISTAKES = (
     Mistake(
         "same momentum in all transitions",
-        block,
+        method,
         (("chain_keys(key, step, states", "chain_keys(key, 0 * step, states"),),
     ),
     Mistake(
         "same momentum in all chains",
-        block,
+        method,
         (
             (
                 "keys = chain_keys(key, step, states.logdensity.shape[0])",
@@ -213,7 +220,7 @@ BLOCK_MISTAKES = (
     ),
     Mistake(
         "proposal kept instead of the state",
-        block,
+        method,
         (("position=states.position,", "position=info.proposal,"),),
     ),
 )

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import amalt
-from amalt.run import loop, session
+from amalt.methods import METHODS
+from amalt.run import block, loop, session
 
 from . import broken
 from .exact import BANANA, EIGHT_SCHOOLS, FUNNEL, GAUSSIAN, Exact
@@ -59,7 +60,11 @@ def test_exact_starts_stay_exact(case, integrator, tuning):
 
 @pytest.mark.parametrize("mistake", broken.BLOCK_MISTAKES, ids=lambda mistake: mistake.label)
 def test_broken_block_fails(mistake, monkeypatch):
-    monkeypatch.setattr(session, "sampling_block", mistake.module_with_it().sampling_block)
+    module = mistake.module_with_it()
+    if mistake.module is block:
+        monkeypatch.setattr(session, "sampling_block", module.sampling_block)
+    else:
+        monkeypatch.setitem(METHODS, "malt", module.Malt)
     monkeypatch.setattr(loop, "BLOCK_STEPS", 2)
     found = run_from_exact_starts(*CASES[0])
     assert found.worst > 2.0 * THRESHOLD, found

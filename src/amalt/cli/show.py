@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from typing import Any, cast
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from amalt import gym
+from amalt import gym, plainjson
 from amalt.posterior import Posterior
 from amalt.tuning import Tuning
 
@@ -56,7 +54,7 @@ def as_json(fit: Posterior) -> str:
         "cost": dataclasses.asdict(fit.cost),
         "summary": fit.summary(round_to="none").to_dict(orient="index"),
     }
-    return json.dumps(_finite(content), allow_nan=False)
+    return plainjson.dumps(content)
 
 
 def models() -> None:
@@ -106,12 +104,3 @@ def _console() -> Console:
     """Return a console as wide as the terminal; files and pipes get lines that are not cut."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=120)
-
-
-def _finite(value: Any) -> Any:
-    """Replace what JSON has no word for by null."""
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in cast(dict[Any, Any], value).items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

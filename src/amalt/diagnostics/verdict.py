@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from amalt.diagnostics.columns import column_blocks
 from amalt.diagnostics.ess import autocovariance, ess, split
 from amalt.diagnostics.rhat import rhat_corrected
 
@@ -14,8 +15,6 @@ ESS_LIMIT = 400.0
 DIVERGING_SHARE = 0.001
 PRECISION_LIMIT = 0.2
 """Log densities rounded to more than this accept and reject by rounding."""
-
-COLUMNS_AT_ONCE = 2**22
 
 
 class Verdict(NamedTuple):
@@ -39,17 +38,14 @@ def judge(
     diverge. Every number must be finite, every coordinate must move, and the log density must be
     small enough for its precision to tell proposals apart.
     """
-    chains, draws, dim = unconstrained.shape
+    draws, dim = unconstrained.shape[1:]
     fatal = _fatal(unconstrained, names, acceptance, logdensity)
     if fatal:
         return Verdict(False, f"Not to be trusted: {fatal}")
     if draws < 4:
         return Verdict(False, f"Not judged: {draws} draws per chain are too few to compare chains.")
     worst_rhat, worst_ess = np.empty(dim), np.empty(dim)
-    width = max(1, COLUMNS_AT_ONCE // (chains * draws))
-    for begin in range(0, dim, width):
-        part = slice(begin, begin + width)
-        x = unconstrained[:, :, part].astype(np.float64)
+    for part, x in column_blocks(unconstrained):
         square = (x - x.mean(axis=(0, 1))) ** 2
         cov_x, cov_square = autocovariance(split(x)), autocovariance(split(square))
         worst_rhat[part] = np.maximum(rhat_corrected(x, cov_x), rhat_corrected(square, cov_square))
