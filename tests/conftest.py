@@ -8,8 +8,9 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("CI", "1")
 if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-    # The workers share the cores: one XLA thread each (XLA sizes its pool by NPROC).
+    # The workers share the cores: one thread each for XLA (it sizes its pool by NPROC) and NumPy.
     os.environ.setdefault("NPROC", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Iterator
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from gym_data.brownian_bridge import brownian_bridge_arrays, brownian_bridge_truth
 from gym_data.german_credit import german_credit_arrays
-from gym_data.sources import Recipe, Source, by_name, gym_truth
+from gym_data.radon import radon_recipe
+from gym_data.sources import Recipe, Source, by_name, gym_source, gym_truth
+
+BROWNIAN_BRIDGE = gym_source(
+    "internal/datasets/brownian_motion_missing_middle_observations.py",
+    "81f42c0e1be06ad684b166c82ca2d7ca5008affbec96117a0b3ca579a7726cb7",
+)
+RADON_VARIABLES = by_name(
+    "county_effect", "county_effect_mean", "county_effect_scale", "log_radon_scale", "weight"
+)
 
 FILES: dict[str, Recipe] = {
     "german_credit.npz": Recipe(
@@ -36,5 +46,19 @@ FILES: dict[str, Recipe] = {
         "eight_schools",
         "b513c96d572c2c7d79e2ca2d1f01a01a74c7d5136355b08af9cc6c42256f3afc",
         by_name("avg_effect", "log_stddev", "school_effects"),
+    ),
+    "brownian_bridge.npz": Recipe((BROWNIAN_BRIDGE,), brownian_bridge_arrays),
+    "brownian_bridge_truth.npz": Recipe((BROWNIAN_BRIDGE,), brownian_bridge_truth),
+    "radon_indiana.npz": radon_recipe("IN", 1851, 91),
+    "radon_indiana_truth.npz": gym_truth(
+        "radon_contextual_effects_indiana",
+        "0115d572b57025f45117d7efdbfba00a2619b03ca0ec5ad82deb530005f8e66e",
+        RADON_VARIABLES,
+    ),
+    "radon_minnesota.npz": radon_recipe("MN", 919, 85),
+    "radon_minnesota_truth.npz": gym_truth(
+        "radon_contextual_effects_minnesota",
+        "079fb6dac9bf70549df962a6339011af4d51953865b0ae18f59773d2e618ba39",
+        RADON_VARIABLES,
     ),
 }

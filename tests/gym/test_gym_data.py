@@ -59,6 +59,50 @@ def test_constants_are_read_without_running_code(rebuild):
         sources.array_constants("A = np.array([exit()]).reshape((1,))")
 
 
+def test_radon_tables_are_joined_without_doubling_houses(rebuild):
+    radon = importlib.import_module("gym_data.radon")
+    houses = (
+        b"idnum,state,stfips, floor,activity,cntyfips,county\n"
+        b"1,MN,27,1,     2.5,  3,LAKE     \n"
+        b"2,IN,18,0,     7.0,  3,LAKE     \n"
+        b"3,MN,27,9,     1.0,  3,LAKE     \n"
+        b"4,MN,27,0,     0.0, 11,BIG STONE\n"
+    )
+    counties = (
+        b"stfips,ctfips,st,cty,Uppm\n"
+        b"27,003,MN,LAKE, 1.5\n"
+        b"27,003,MN,LAKE, 1.5\n"
+        b"18,003,IN,LAKE, 2.5\n"
+        b"27,011,MN,BIGSTONE, 0.5\n"
+    )
+    found = radon.radon_arrays("MN", 2, 2)(houses, counties)
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "activity": [2.5, 0.0],
+        "floor": [1, 0],
+        "county": [1, 0],
+        "county_name": [b"BIG STONE", b"LAKE"],
+        "uranium": [0.5, 1.5],
+    }
+    sources = importlib.import_module("gym_data.sources")
+    with pytest.raises(sources.SourceError, match="3 houses in 2 counties of MN, found 2 in 2"):
+        radon.radon_arrays("MN", 3, 2)(houses, counties)
+
+
+def test_brownian_observations_are_read_without_running_code(rebuild):
+    bridge = importlib.import_module("gym_data.brownian_bridge")
+    sources = importlib.import_module("gym_data.sources")
+    code = "raise SystemExit\nOBSERVED_LOC = np.array([{}]).astype(dtype=np.float32)\n"
+    entries = ["-0.5"] * 20 + ["np.nan"] * 10
+    found = bridge.brownian_bridge_arrays(code.format(", ".join(entries)).encode())["observed"]
+    np.testing.assert_array_equal(found, [-0.5] * 20 + [np.nan] * 10)
+    with pytest.raises(sources.SourceError, match="20 of 30"):
+        bridge.brownian_bridge_arrays(code.format("1.0, np.nan").encode())
+    with pytest.raises(sources.SourceError, match="no OBSERVED_LOC"):
+        bridge.brownian_bridge_arrays(b"OTHER = 1")
+    with pytest.raises(ValueError, match="malformed"):
+        bridge.brownian_bridge_arrays(code.format("exit()").encode())
+
+
 def test_changed_source_is_refused(rebuild, tmp_path, capsys):
     (source,) = rebuild.FILES["german_credit.npz"].sources
     assert rebuild.main(["--check", "--wheel-dir", str(tmp_path)]) == rebuild.DIFFERENT

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from amalt.gym import data
+from amalt.gym.gradients import with_gradient
 from amalt.targets import Target
 
 FEATURES = (*(f"attribute_{i}" for i in range(1, 25)), "bias")
@@ -100,13 +101,4 @@ def bernoulli_log_likelihood(x: np.ndarray, y: np.ndarray) -> Callable[[jax.Arra
         sigmoid = jnp.where(is_positive, 1.0, e) / (1.0 + e)
         return padding * math.log(2.0) - softplus, -(sigmoid @ a)
 
-    @jax.custom_jvp
-    def log_likelihood(w: jax.Array) -> jax.Array:
-        return value_and_gradient(w)[0]
-
-    @log_likelihood.defjvp
-    def _(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-        value, gradient = value_and_gradient(primals[0])
-        return value, jnp.vdot(gradient, tangents[0])
-
-    return log_likelihood
+    return with_gradient(value_and_gradient)

@@ -21,6 +21,10 @@ class Entry(NamedTuple):
 
 ENTRIES: dict[str, Entry] = {
     "banana": Entry("banana", "curved density in 2 dimensions; exact moments"),
+    "brownian-bridge": Entry(
+        "brownian_bridge",
+        "random walk with a missing middle and two unknown scales, d = 32; exact moments",
+    ),
     "eight-schools": Entry(
         "eight_schools", "centered hierarchical model of 8 coaching effects, d = 10; a mild funnel"
     ),
@@ -31,6 +35,12 @@ ENTRIES: dict[str, Entry] = {
     ),
     "german-credit": Entry(
         "german_credit", "logistic regression of credit risk on 1000 real cases, d = 25"
+    ),
+    "radon-indiana": Entry(
+        "radon_indiana", "hierarchical model of radon in 1851 houses of 91 counties, d = 97"
+    ),
+    "radon-minnesota": Entry(
+        "radon_minnesota", "hierarchical model of radon in 919 houses of 85 counties, d = 91"
     ),
 }
 
