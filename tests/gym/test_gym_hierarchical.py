@@ -1,10 +1,4 @@
-"""Brownian bridge and radon against their definitions in plain NumPy, and against quadrature.
-
-The references are sums of terms, written out house by house and step by step. They take complex
-numbers, since the imaginary part of f(x + ih) / h at h = 1e-30 is the derivative to full precision.
-"""
-
-import functools
+"""Brownian bridge and radon: scales far out, labels, data, and truths against quadrature."""
 
 import jax
 import jax.numpy as jnp
@@ -12,155 +6,15 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-import amalt
 from amalt import gym
 from amalt.gym import data, transforms
 from amalt.gym.gradients import with_gradient
 
+from .definitions import TERMS, radon_rows, value_and_grad
+
 NAMES = ["brownian-bridge", "radon-indiana", "radon-minnesota"]
 every_model = pytest.mark.parametrize("name", NAMES)
 every_state = pytest.mark.parametrize("state", ["indiana", "minnesota"])
-NUM_ROUNDINGS = 16
-
-
-def normal(x, mean, sd):
-    return np.ravel(-0.5 * ((x - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi))
-
-
-def softplus(u):
-    return np.log1p(np.exp(u)) if np.real(u) < 0 else u + np.log1p(np.exp(-u))
-
-
-def log_scale_prior(u):
-    """LogNormal(0, 2) of s = softplus(u), with the logarithm of ds/du = sigmoid(u)."""
-    s = softplus(u)
-    log_normal = -np.log(s) - np.log(2) - 0.5 * np.log(2 * np.pi) - np.log(s) ** 2 / 8
-    return [log_normal, -softplus(-u)]
-
-
-def brownian_terms(z):
-    y = data.read("brownian_bridge")["observed"].astype(float)
-    u_i, u_o, x = z[0], z[1], z[2:]
-    s_i, s_o = softplus(u_i), softplus(u_o)
-    seen = [t for t in range(30) if not 10 <= t < 20]
-    return np.concatenate(
-        [
-            log_scale_prior(u_i),
-            log_scale_prior(u_o),
-            normal(x[0], 0, s_i),
-            normal(x[1:], x[:-1], s_i),
-            normal(y[seen], x[seen], s_o),
-        ]
-    )
-
-
-@functools.cache
-def radon_rows(state):
-    """Return log radon and the three predictors of every house, and the county it stands in."""
-    raw = data.read(f"radon_{state}")
-    activity = raw["activity"].astype(float)
-    activity[activity <= 0] = 0.1
-    floor, county = raw["floor"].astype(float), raw["county"].astype(int)
-    floor_by_county = np.array([floor[county == c].mean() for c in range(county.max() + 1)])
-    log_uranium = np.log(raw["uranium"].astype(float))
-    predictors = np.column_stack([log_uranium[county], floor, floor_by_county[county]])
-    return np.log(activity), predictors, county
-
-
-def radon_terms(state, z):
-    y, predictors, county = radon_rows(state)
-    uranium, floor, floor_by_county = predictors.T
-    j = county.max() + 1
-    a, m, u_s, u_r, w = z[:j], z[j], z[j + 1], z[j + 2], z[j + 3 :]
-    s, r = (100 * np.exp(-softplus(-u)) for u in (u_s, u_r))
-    jacobian = [np.log(100) - softplus(u) - softplus(-u) for u in (u_s, u_r)]
-    return np.concatenate(
-        [
-            normal(m, 0, 1),
-            normal(w, 0, 1),
-            normal(a, m, s),
-            normal(y, w[0] * uranium + w[1] * floor + w[2] * floor_by_county + a[county], r),
-            [-np.log(100), -np.log(100), *jacobian],
-        ]
-    )
-
-
-def terms(name, z):
-    return brownian_terms(z) if name == "brownian-bridge" else radon_terms(name[6:], z)
-
-
-def slopes_of_terms(name, z):
-    """Return the derivative of every term in every coordinate, ``[term, coordinate]``."""
-    steps = 1e-30j * np.eye(z.size)
-    return np.stack([terms(name, z + step).imag / 1e-30 for step in steps], axis=1)
-
-
-def points(name, count, spread):
-    """Return float32 points around the truth, and around scales of 1/4 to 4 times the truth."""
-    target = gym.load(name)
-    inverse = {"brownian-bridge": lambda s: np.log(np.expm1(s))}.get(
-        name, lambda s: special.logit(s / 100)
-    )
-    center = [
-        np.ravel(inverse(target.truth[p.name][0]) if "scale" in p.name else target.truth[p.name][0])
-        for p in target.parts
-    ]
-    noise = np.random.default_rng(target.dim).normal(size=(count, target.dim))
-    return (np.concatenate(center) + spread * noise).astype(np.float32)
-
-
-def value_and_grad(name, z):
-    value, gradient = jax.jit(jax.vmap(gym.load(name).value_and_grad))(jnp.asarray(z))
-    return np.asarray(value), np.asarray(gradient)
-
-
-@every_model
-@pytest.mark.parametrize("spread", [0.1, 1.0])
-def test_log_density_and_gradient_in_float64(name, spread):
-    z = points(name, 5, spread).astype(float)
-    with jax.enable_x64(True):
-        value, gradient = value_and_grad(name, z)
-    assert value.dtype == gradient.dtype == np.float64
-    exact = np.array([terms(name, row).sum() for row in z])
-    np.testing.assert_allclose(value, exact, rtol=1e-10)
-    np.testing.assert_allclose(value - value[0], exact - exact[0], rtol=1e-10, atol=1e-10)
-    slopes = np.array([slopes_of_terms(name, row).sum(0) for row in z])
-    np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-12 * np.abs(slopes).max())
-
-
-@every_model
-@pytest.mark.parametrize("spread", [0.1, 1.0])
-def test_log_density_and_gradient_in_float32(name, spread):
-    """Errors are a few roundings of every term; 16 leave room for numbers that meet in a term."""
-    z = points(name, 5, spread)
-    value, gradient = value_and_grad(name, z)
-    assert value.dtype == gradient.dtype == np.float32
-    unit = NUM_ROUNDINGS * np.finfo(np.float32).eps
-    for row, v, g in zip(z.astype(float), value, gradient, strict=True):
-        exact, slopes = terms(name, row), slopes_of_terms(name, row)
-        assert abs(v - exact.sum()) < unit * np.abs(exact).sum()
-        assert np.all(np.abs(g - slopes.sum(0)) < unit * np.abs(slopes).sum(0))
-
-
-@pytest.mark.parametrize("name", ["brownian-bridge", "radon-indiana"])
-def test_second_derivatives_at_zero_are_those_of_the_gradient(name):
-    """The example position is 0, where the branches of sigmoid and softplus meet."""
-    with jax.enable_x64(True):
-        target = gym.load(name)
-        hessian = np.asarray(jax.jit(jax.hessian(target.logdensity))(jnp.zeros(target.dim)))
-        step = 1e-5 * np.eye(target.dim)
-        above, below = np.split(value_and_grad(name, np.concatenate([step, -step]))[1], 2)
-    np.testing.assert_allclose(hessian, (above - below) / 2e-5, atol=1e-7 * np.abs(hessian).max())
-
-
-@every_model
-def test_starting_points_are_finite_and_exact_in_float32(name):
-    dim = gym.load(name).dim
-    z = np.random.default_rng(1).uniform(-2, 2, (500, dim)).astype(np.float32)
-    value, gradient = value_and_grad(name, z)
-    assert np.isfinite(gradient).all()
-    exact = np.array([terms(name, row).sum() for row in z[:20].astype(float)])
-    np.testing.assert_allclose(value[:20], exact, rtol=1e-5)
 
 
 @every_model
@@ -175,24 +29,11 @@ def test_scales_far_out_are_finite_and_exact_in_float32(name):
     value, gradient = value_and_grad(name, z)
     assert np.isfinite(gradient).all()
     for row, v, g in zip(z.astype(float), value, gradient, strict=True):
-        np.testing.assert_allclose(v, terms(name, row).sum(), rtol=1e-5)
+        np.testing.assert_allclose(v, TERMS[name](row).sum(), rtol=1e-5)
         for i in scales:
             step = 1e-4 * np.eye(target.dim)[i]
-            slope = np.sum(terms(name, row + step) - terms(name, row - step)) / 2e-4
+            slope = np.sum(TERMS[name](row + step) - TERMS[name](row - step)) / 2e-4
             np.testing.assert_allclose(g[i], slope, rtol=1e-5, atol=1e-5)
-
-
-@every_model
-def test_log_density_is_never_nan(name):
-    """Where the squares overflow it is -inf, and only there the gradient is lost."""
-    rng = np.random.default_rng(2)
-    dim = gym.load(name).dim
-    z = rng.normal(size=(2000, dim)) * 10.0 ** rng.uniform(-3, 3, (2000, dim))
-    value, gradient = value_and_grad(name, z.astype(np.float32))
-    assert not np.isnan(value).any()
-    assert not np.isposinf(value).any()
-    assert np.isfinite(gradient[np.isfinite(value)]).all()
-    assert 0.1 < np.isfinite(value).mean() < 1
 
 
 @every_model
@@ -396,17 +237,3 @@ def test_with_gradient_has_all_derivatives_of_a_pytree():
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "is_neck"), [(NAMES[0], True), (NAMES[1], False), (NAMES[2], True)]
-)
-def test_sampler_finds_the_truth(name, is_neck):
-    """Chains leave the necks of two models slowly: a tenth of an sd there, else the errors."""
-    fit = amalt.sample(name, chains=128, tune=1500, draws=500, random_seed=1, progressbar=False)
-    for variable, (mean, sd, mean_se) in gym.load(name).truth.items():
-        of_chains = fit.posterior[variable].mean("draw").values
-        error = np.hypot(of_chains.std(0, ddof=1) / np.sqrt(len(of_chains)), mean_se)
-        bound = 0.1 * sd if is_neck else 4 * error
-        assert np.all(np.abs(of_chains.mean(0) - mean) < bound), variable

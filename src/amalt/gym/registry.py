@@ -36,11 +36,32 @@ ENTRIES: dict[str, Entry] = {
     "german-credit": Entry(
         "german_credit", "logistic regression of credit risk on 1000 real cases, d = 25"
     ),
+    "item-response": Entry(
+        "item_response", "abilities of 400 students and difficulties of 100 questions, d = 501"
+    ),
+    "log-gaussian-cox": Entry(
+        "log_gaussian_cox", "counts on a 10 x 10 grid with a Gaussian process behind, d = 102"
+    ),
+    "probit-german-credit": Entry(
+        "probit_german_credit", "probit regression of credit risk on 1000 real cases, d = 25"
+    ),
     "radon-indiana": Entry(
         "radon_indiana", "hierarchical model of radon in 1851 houses of 91 counties, d = 97"
     ),
     "radon-minnesota": Entry(
         "radon_minnesota", "hierarchical model of radon in 919 houses of 85 counties, d = 91"
+    ),
+    "sparse-german-credit": Entry(
+        "sparse_german_credit",
+        "logistic regression of credit risk with a scale for each weight, d = 51",
+    ),
+    "stochastic-volatility": Entry(
+        "stochastic_volatility",
+        "log variance of ten years of daily returns, autoregressive, d = 2519",
+    ),
+    "stochastic-volatility-small": Entry(
+        "stochastic_volatility_small",
+        "log variance of 100 daily returns, autoregressive, d = 103",
     ),
 }
 
