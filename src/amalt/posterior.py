@@ -23,10 +23,12 @@ from amalt.tuning import Tuning
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a run cost. Gradients are per chain; every chain takes the same number.
+    """What a run cost. Gradients are per chain: of the longest, for which all others wait (NUTS).
 
-    The evaluation of the starting points is counted in `gradients_start` alone. `traces` counts how
-    often the log density was traced by JAX, `compile_seconds` includes that.
+    Only `gradients_shared` are not: those of an ADVI start serve all chains together. So a run took
+    chains x (start + warm-up + settle + sampling) + shared gradients. The evaluation of the
+    starting points is counted in `gradients_start` alone. `traces` counts how often the log density
+    was traced by JAX, `compile_seconds` includes that.
     """
 
     gradients_start: int
@@ -37,6 +39,7 @@ class Cost:
     warmup_seconds: float
     sampling_seconds: float
     traces: int
+    gradients_shared: int = 0
 
 
 class Posterior:

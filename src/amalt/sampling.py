@@ -81,8 +81,9 @@ def sample(
     integrator
         ``"leapfrog"``, ``"two-stage"`` or ``"three-stage"``.
     init
-        Starting points: ``"uniform"`` in (-2, 2), ``"jitter"`` around the example position, one
-        position to start around, or positions with a leading axis over chains.
+        Starting points: ``"uniform"`` in (-2, 2), ``"jitter"`` around the example position,
+        ``"advi"`` for draws of a fitted normal law (see `amalt.start.advi`), one position to start
+        around, or positions with a leading axis over chains.
     tuning
         What an earlier run learned (``fit.tuning``), instead of a warm-up.
     settle
@@ -117,6 +118,8 @@ def sample(
     check_memory(target, chains, draws + (tune if keep_warmup else 0))
     sampler = build(method, target, scheme, settings)
     sampler.check_chains(chains)
+    if tuning is not None:
+        sampler.prepare(tuning)  # to refuse it before anything is compiled
 
     traces = target.traces
     starts = find(target, init, phase_key(root, Phase.START), chains)
@@ -138,10 +141,12 @@ def sample(
         warmup_seconds=session.warmup_seconds,
         sampling_seconds=session.sampling_seconds,
         traces=target.traces - traces,
+        gradients_shared=starts.gradients_shared,
     )
     run_settings = {
         "method": method,
         "integrator": scheme.name,
+        "init": init if isinstance(init, str) else "positions",
         "chains": chains,
         "draws": draws,
         "tune": tune,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +11,22 @@ import numpy as np
 
 from amalt.errors import SettingsError, nearest
 from amalt.randomness import chain_keys, uniform
+from amalt.start.advi import ADVI_STEPS, fit_normal
 from amalt.targets import Target
 
 Proposal = Callable[[Any], jax.Array]
 
 UNIFORM_RADIUS = 2.0
 JITTER_RADIUS = 1.0
-STRATEGIES = ("uniform", "jitter")
+STRATEGIES = ("uniform", "jitter", "advi")
+
+
+class Plan(NamedTuple):
+    """How points are proposed, whether the user fixed them, and gradients spent on the plan."""
+
+    propose: Proposal
+    is_fixed: bool = False
+    gradients: int = 0
 
 
 def uniform_around(center: jax.Array, radius: float, key: Any, chains: int) -> Proposal:
@@ -34,12 +43,12 @@ def uniform_around(center: jax.Array, radius: float, key: Any, chains: int) -> P
     return propose
 
 
-def from_init(init: Any, target: Target, key: Any, chains: int) -> tuple[Proposal, bool]:
-    """Read the argument ``init``; return the proposal and whether its points are fixed.
+def from_init(init: Any, target: Target, key: Any, chains: int) -> Plan:
+    """Read the argument ``init``.
 
     ``"uniform"`` is U(-2, 2) in every unconstrained coordinate, ``"jitter"`` is the example
-    position plus U(-1, 1). One position: that point plus U(-1, 1). Positions with a leading axis of
-    length ``chains``: exactly these points.
+    position plus U(-1, 1), ``"advi"`` draws from a fitted normal law. One position: that point plus
+    U(-1, 1). Positions with a leading axis of length ``chains``: exactly these points.
     """
     if isinstance(init, str):
         if init not in STRATEGIES:
@@ -49,21 +58,24 @@ def from_init(init: Any, target: Target, key: Any, chains: int) -> tuple[Proposa
             )
         if init == "uniform":
             zero = jnp.zeros_like(target.example)
-            return uniform_around(zero, UNIFORM_RADIUS, key, chains), False
+            return Plan(uniform_around(zero, UNIFORM_RADIUS, key, chains))
+        if init == "advi":
+            q = fit_normal(target, key)
+            return Plan(lambda attempt: q.points(key, attempt, chains), gradients=ADVI_STEPS)
         _refuse_non_finite(
             "the example position, around which init='jitter' starts,", target.example, target
         )
-        return uniform_around(target.example, JITTER_RADIUS, key, chains), False
+        return Plan(uniform_around(target.example, JITTER_RADIUS, key, chains))
     points = _flatten(init, target)
     _refuse_non_finite("init", points, target)
     if points.ndim == 1:
-        return uniform_around(points, JITTER_RADIUS, key, chains), False
+        return Plan(uniform_around(points, JITTER_RADIUS, key, chains))
     if points.shape[0] != chains:
         raise SettingsError(
             f"init holds {points.shape[0]} points for {chains} chains: pass one per chain, or one "
             "position to start around."
         )
-    return lambda attempt: points, True
+    return Plan(lambda attempt: points, is_fixed=True)
 
 
 def _flatten(init: Any, target: Target) -> jax.Array:
