@@ -5,6 +5,7 @@ Two property tests compile once and try many numbers; a few whole runs stand for
 
 import functools
 import math
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import hypothesis
@@ -18,13 +19,14 @@ from hypothesis.extra.numpy import arrays
 import amalt
 from amalt.adaptation import malt as adaptive_malt
 from amalt.adaptation.settings import PRESETS
-from amalt.kernels import LEAPFROG, MaltInfo, MaltState
+from amalt.kernels import LEAPFROG, MaltInfo, MaltState, malt
+from amalt.methods import build
 from amalt.run.block import sampling_block, warmup_block
 
 CHAINS, DIM = 4, 3
 KEY = np.array([3, 4], np.uint32)
 SETTINGS = {
-    "paper": PRESETS["paper"],
+    "paper": PRESETS["malt"]["paper"],
     "harmonic": amalt.MaltSettings(adaptive_rho=True, harmonic_acceptance=True, mala_steps=2),
 }
 
@@ -206,54 +208,84 @@ BROKEN = (
 FORBIDDEN = BROKEN[:5]
 
 
-@functools.cache
-def compiled_run():
-    """Warm up and sample any of the densities at any scale, in one program."""
-    settings = PRESETS["paper"]
+RUNS = {
+    "malt": ("malt", PRESETS["malt"]["paper"], CHAINS),
+    "rhmc": ("rhmc", PRESETS["rhmc"]["paper-exponential"], CHAINS),
+    "ghmc": ("ghmc", PRESETS["ghmc"]["paper"], 16),
+    "nuts": ("nuts", PRESETS["nuts"]["paper"], CHAINS),
+}
 
-    @jax.jit
-    def run(kind, where, scale, key, positions):
+
+@functools.cache
+def compiled_run(name):
+    """Warm up and sample any of the densities at any scale, in two programs."""
+    method, settings, _ = RUNS[name]
+
+    def sampler(kind, where, scale):
         def logdensity(z):
             return jax.lax.switch(kind, BROKEN, z / scale, where)
 
-        value_and_grad = jax.value_and_grad(logdensity)
-        warm = warmup_block(value_and_grad, LEAPFROG, settings, 40, False)
-        draw = sampling_block(value_and_grad, LEAPFROG, 10)
-        states = MaltState(positions, *jax.vmap(value_and_grad)(positions))
-        adaptation = adaptive_malt.init(key, positions, settings)
-        zero = jnp.int32(0)
-        states, adaptation, trace, _ = warm(key, states, adaptation, zero, jnp.int32(40))
-        tuning = adaptive_malt.finalize(adaptation, settings)
-        states, draws = draw(key, states, tuning, zero, jnp.int32(10))
+        target = SimpleNamespace(
+            logdensity=logdensity,
+            value_and_grad=jax.value_and_grad(logdensity),
+            dim=DIM,
+            dtype=np.dtype(np.float32),
+        )
+        return build(method, target, LEAPFROG, settings)
+
+    @jax.jit
+    def learn(density, key, positions):
+        run = sampler(*density)
+        starts = jax.vmap(lambda x: malt.init(x, run.target.value_and_grad))(positions)
+        states = run.begin(key, starts)
+        zero, count = jnp.int32(0), jnp.int32(40)
+        return warmup_block(run, 40, False)(key, states, run.init(key, states), zero, count)
+
+    @jax.jit
+    def draw(density, key, states, tuning):
+        return sampling_block(sampler(*density), 10)(
+            key, states, tuning, jnp.int32(0), jnp.int32(10)
+        )
+
+    def run(density, key, positions):
+        states, adaptation, trace, _ = learn(density, key, positions)
+        here = sampler(*density)
+        states, draws = draw(density, key, states, here.prepare(here.finalize(adaptation)))
         return states, adaptation, trace, draws
 
     return run
 
 
+@pytest.mark.parametrize("name", RUNS)
 @hypothesis.given(
     kind=st.sampled_from(range(len(BROKEN))),
     where=st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     log_scale=st.integers(-12, 12),
     seed=st.integers(0, 2**32 - 1),
 )
-@hypothesis.settings(max_examples=80)
-def test_no_density_breaks_a_run(kind, where, log_scale, seed):
-    settings = PRESETS["paper"]
+@hypothesis.settings(max_examples=60)
+def test_no_density_breaks_a_run(name, kind, where, log_scale, seed):
     scale = np.float32(10.0**log_scale)
     rng = np.random.default_rng(seed)
-    positions = -np.abs(rng.normal(size=(CHAINS, DIM))).astype(np.float32) - np.float32(0.1)
-    states, adaptation, trace, draws = compiled_run()(
-        np.int32(kind), np.float32(where), scale, np.array([0, seed], np.uint32), positions * scale
+    chains = RUNS[name][2]
+    positions = -np.abs(rng.normal(size=(chains, DIM))).astype(np.float32) - np.float32(0.1)
+    states, adaptation, trace, draws = compiled_run(name)(
+        (np.int32(kind), np.float32(where), scale),
+        np.array([0, seed], np.uint32),
+        positions * scale,
     )
     assert_all_finite(states)
     assert_all_finite(trace)
-    assert_sane(adaptation, trace.step_size[-1], settings)
+    assert_all_finite(adaptation)
+    if name == "malt":
+        assert_sane(adaptation, trace.step_size[-1], RUNS[name][1])
     assert_all_finite((draws.position, draws.logdensity, draws.acceptance_rate))
     if BROKEN[kind] in FORBIDDEN:
         assert not np.any(np.asarray(draws.position)[..., 0] / scale > where + 1e-6)
-    rejected = ~np.isfinite(np.asarray(draws.energy_error))
-    assert np.all(np.asarray(draws.acceptance_rate)[rejected] == 0.0)
-    assert np.all(np.asarray(draws.is_diverging)[rejected])
+    if name in ("malt", "rhmc"):
+        rejected = ~np.isfinite(np.asarray(draws.energy_error))
+        assert np.all(np.asarray(draws.acceptance_rate)[rejected] == 0.0)
+        assert np.all(np.asarray(draws.is_diverging)[rejected])
 
 
 # --- whole runs --------------------------------------------------------------------------------

@@ -154,7 +154,24 @@ def pick_settings(method: str, preset: Any, target_accept: Any, tune: int) -> Ma
     if target_accept is not None:
         target_accept = check_number("target_accept", target_accept)
     settings = as_settings(preset, method=method, target_accept=target_accept)
+    _check_fit(method, settings, target_accept)
     return as_settings(settings, mala_steps=min(settings.mala_steps, tune // 10))
+
+
+def _check_fit(method: str, settings: MaltSettings, target_accept: Any) -> None:
+    """Refuse settings that belong to another method, before they silently do nothing or harm."""
+    if method == "rhmc" and not settings.is_jittered:
+        raise SettingsError(
+            "jitter='none': method='rhmc' needs lengths that vary; pass "
+            "amalt.MaltSettings(jitter='uniform') or 'exponential'."
+        )
+    if method != "rhmc" and settings.is_jittered:
+        raise SettingsError(f"jitter={settings.jitter!r} is for method='rhmc', not {method!r}.")
+    if method == "ghmc" and target_accept is not None:
+        raise SettingsError(
+            f"target_accept={target_accept}: method='ghmc' takes its step size from gradients, not "
+            "from acceptance; leave it out."
+        )
 
 
 def pick_integrator(integrator: Any) -> Integrator:

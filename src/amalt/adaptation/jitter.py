@@ -4,7 +4,9 @@ r"""Randomized lengths: L = ceil(jitter tau / h), with one jitter of mean one fo
 
 with quasi-random u_n, the radical inverse of n + 1 to base 2: 0.5, 0.25, 0.75, 0.125, ... of 10
 bits, so that it repeats after 1024 steps. Half a unit of the last bit is added: the sequence of the
-authors' code has a zero, which means no step at all or an infinite time.
+authors' code has a zero, which means no step at all or an infinite time. n begins at 0 in each
+phase of a run (theirs goes on counting): the draws do not depend on how long the warm-up was, and
+the first 1, 3, 7, ... of them have the most even lengths there are.
 """
 
 from __future__ import annotations

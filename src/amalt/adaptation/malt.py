@@ -155,7 +155,7 @@ def _make_tuning(
     # The bound is one of tau; the longest jitter of all is below 8.
     longest = settings.max_steps * (8 if settings.is_jittered else 1)
     num_steps = jnp.clip(num_steps, 1, longest).astype(jnp.int32)
-    damping = 0.0 * eigenvalue if settings.is_jittered else 1.0 / jnp.sqrt(eigenvalue)
+    damping = jnp.zeros_like(log_h) if settings.is_jittered else 1.0 / jnp.sqrt(eigenvalue)
     return MaltTuning(jnp.exp(log_h), num_steps, damping, metric)
 
 

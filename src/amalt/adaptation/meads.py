@@ -7,58 +7,82 @@ centered, and b = its gradients times sd, and
 
 which estimates the largest eigenvalue of the second moments of the rows of A,
 
-    h = min(1, 1/2 lam(b)^(-1/2)),        gamma h = max(1/n, h lam(a)^(-1/2))
+    h = min(1, 1/2 lam(b)^(-1/2)),        gamma = lam(a)^(-1/2)
 
-A fold moves with what the fold before it found, so that no chain decides on its own moves.
+A fold moves with h and sd of the fold before it and with its own gamma, as the authors do; early on
+gamma h is at least 1/n. One fold rests in each step: then the others can be thought to move one
+after the other, each before the fold that it takes h and sd from.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from amalt.adaptation.moments import keep_finite
 from amalt.kernels.ghmc import GhmcState, GhmcTuning
 from amalt.kernels.metric import DiagonalMetric
 from amalt.randomness import ACCEPT, fold, uniform
 
 FOLDS = 4
 
+STANDSTILL = 1e-20
+"""h and scales of a fold whose positions have overflowed."""
+
+
+class FoldTuning(NamedTuple):
+    """h, gamma and the metric that the chains of a fold suggest."""
+
+    step_size: jax.Array
+    damping: jax.Array
+    metric: DiagonalMetric
+
 
 def largest_eigenvalue(rows: jax.Array) -> jax.Array:
     """Return lam(A) of ``[row, dim]``; zero for rows of zeros."""
-    count = rows.shape[0]
+    # Fourth powers of gradients overflow, so the unit is the largest entry.
+    unit = jnp.maximum(jnp.max(jnp.abs(rows)), jnp.finfo(rows.dtype).tiny)
+    rows = rows / unit
     gram = rows @ rows.T
-    total = jnp.trace(gram) / count
-    return jnp.sum(gram**2) / count**2 / jnp.maximum(total, jnp.finfo(rows.dtype).tiny)
+    total = jnp.trace(gram) / rows.shape[0]
+    return unit**2 * jnp.mean(gram**2) / jnp.maximum(total, jnp.finfo(rows.dtype).tiny)
 
 
-def deal(key: Any, round_number: jax.Array, chains: int) -> tuple[jax.Array, jax.Array]:
-    """Return a random order of the chains and its inverse: an order of independent numbers."""
-    address = fold(key, ACCEPT, round_number)  # no step has that number
+def deal(key: Any, n: jax.Array, chains: int) -> tuple[jax.Array, jax.Array]:
+    """Return the order of the chains in step n = 0, 1, ..., and its inverse; the first fold rests.
+
+    The order is drawn anew every `FOLDS` steps. In between it only turns by one fold in each step,
+    which leaves neighbors what they are and lets every fold rest once.
+    """
+    address = fold(key, ACCEPT, n // FOLDS)  # no step has that number
     order = jnp.argsort(uniform(address, 0, (chains,), jnp.float32))
+    order = jnp.roll(order, -(n % FOLDS) * (chains // FOLDS))
     return order, jnp.argsort(order)
 
 
-def fold_tuning(positions: jax.Array, gradients: jax.Array) -> GhmcTuning:
-    """Return h, h lam(a)^(-1/2) and the scales of one fold ``[chain, dim]``."""
+def fold_tuning(positions: jax.Array, gradients: jax.Array) -> FoldTuning:
+    """Return what one fold ``[chain, dim]`` suggests."""
     sd = jnp.std(positions, axis=0)
     # Scales of coordinates that do not move must not vanish, nor divide by zero.
     sd = jnp.maximum(sd, jnp.finfo(sd.dtype).eps * jnp.max(sd) + jnp.finfo(sd.dtype).tiny)
-    centered = (positions - jnp.mean(positions, axis=0)) / sd
-    steepness = largest_eigenvalue(gradients * sd)
-    h = jnp.minimum(1.0, 0.5 / jnp.sqrt(steepness))
-    damping = h / jnp.sqrt(jnp.maximum(largest_eigenvalue(centered), 1.0))
-    return GhmcTuning(h, damping, DiagonalMetric(sd, jnp.max(sd) ** 2))
+    a = (positions - jnp.mean(positions, axis=0)[None]) / sd[None]
+    b = gradients * sd[None]
+    h = jnp.clip(0.5 / jnp.sqrt(largest_eigenvalue(b)), jnp.finfo(sd.dtype).tiny, 1.0)
+    # No correlation matrix has a largest eigenvalue below 1.
+    damping = 1.0 / jnp.sqrt(jnp.maximum(largest_eigenvalue(a), 1.0))
+    found = FoldTuning(h, damping, DiagonalMetric(sd, jnp.max(sd) ** 2))
+    # On a flat density the chains run away, further each time, until squares overflow: stop them.
+    return keep_finite(found, jax.tree.map(lambda leaf: jnp.full_like(leaf, STANDSTILL), found))
 
 
 def tunings(states: GhmcState, floor: jax.Array) -> GhmcTuning:
-    """Return the tuning of every fold ``[fold, ...]`` from states ``[fold, chain, ...]``.
+    """Return how every fold moves ``[fold, ...]``, from the states ``[fold, chain, ...]``.
 
-    Each fold takes h and scales of the fold before it, and its own damping, as the authors do.
+    ``floor`` is the least gamma h.
     """
     own = jax.vmap(fold_tuning)(states.position, states.gradient)
-    h, _, metric = jax.tree.map(lambda leaf: jnp.roll(leaf, 1, axis=0), own)
-    damping = own.damping_per_step / own.step_size * h
-    return GhmcTuning(h, jnp.maximum(damping, floor), metric)
+    before = jax.tree.map(lambda leaf: jnp.roll(leaf, 1, axis=0), own)
+    h = before.step_size
+    return GhmcTuning(h, jnp.maximum(own.damping * h, floor), before.metric)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 
 from amalt.kernels.malt import MaltState
 from amalt.tuning import Tuning
@@ -66,8 +65,3 @@ class Method(Protocol):
     def prepare(self, tuning: Tuning | None) -> Any:
         """Return the arrays that `move` takes."""
         ...
-
-
-def most_steps(record: DrawRecord) -> jax.Array:
-    """Return the integrator steps of the chain that took the most: what all chains wait for."""
-    return jnp.max(record.num_steps)

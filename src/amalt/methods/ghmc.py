@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from amalt.adaptation import meads
+from amalt.adaptation.moments import keep_finite
 from amalt.errors import SettingsError
 from amalt.kernels import ghmc
 from amalt.kernels.ghmc import GhmcInfo, GhmcState, GhmcTuning
@@ -31,13 +32,44 @@ class GhmcAdaptation(NamedTuple):
 
 
 class GhmcTrace(NamedTuple):
-    """What one iteration used, as a mean over folds and steps, and what it saw."""
+    """What one iteration used, as a mean over its moves, and what it saw.
+
+    `damping` is gamma: the mean of gamma h over the mean of h.
+    """
 
     step_size: jax.Array
     damping: jax.Array
     acceptance_rate: jax.Array
     num_steps: jax.Array
     num_diverging: jax.Array
+
+
+class Seen(NamedTuple):
+    """What happened to each chain since its last draw: sums, the last energy error, any of all."""
+
+    moves: jax.Array
+    step_size: jax.Array
+    damping_per_step: jax.Array
+    acceptance: jax.Array
+    energy_error: jax.Array
+    is_diverging: jax.Array
+
+    @classmethod
+    def nothing(cls, chains: int, dtype: Any) -> Seen:
+        """Start counting."""
+        zero = jnp.zeros(chains, dtype)
+        return cls(zero, zero, zero, zero, zero, zero > 0.0)
+
+    def add(self, tuning: GhmcTuning, info: GhmcInfo) -> Seen:
+        """Count one more move of a fold."""
+        return Seen(
+            self.moves + 1.0,
+            self.step_size + tuning.step_size,
+            self.damping_per_step + tuning.damping_per_step,
+            self.acceptance + info.acceptance_rate,
+            info.energy_error,
+            self.is_diverging | info.is_diverging,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +95,17 @@ class Ghmc:
     def learn(
         self, key: Any, step: Any, states: GhmcState, adaptation: GhmcAdaptation
     ) -> tuple[GhmcState, GhmcAdaptation, GhmcTrace, DrawRecord]:
-        """Make one iteration, with a damping of at least 1/n in step n = 1, 2, ..."""
-        states, tuning, record = self._iterate(key, step, states, is_early=True)
+        """Make one iteration, with gamma h of at least 1/n in step n = 1, 2, ..."""
+        states, seen, record = self._iterate(key, step, states, is_early=True)
         trace = GhmcTrace(
-            step_size=jnp.mean(tuning.step_size),
-            damping=jnp.mean(tuning.damping_per_step / tuning.step_size),
+            step_size=jnp.sum(seen.step_size) / jnp.sum(seen.moves),
+            damping=jnp.sum(seen.damping_per_step) / jnp.sum(seen.step_size),
             acceptance_rate=jnp.mean(record.acceptance_rate),
             num_steps=jnp.max(record.num_steps),
             num_diverging=jnp.sum(record.is_diverging),
         )
-        return states, GhmcAdaptation(jnp.var(states.position, axis=0)), trace, record
+        new = GhmcAdaptation(jnp.var(states.position, axis=0))
+        return states, keep_finite(new, adaptation), trace, record
 
     def variances(self, adaptation: GhmcAdaptation) -> jax.Array:
         """Return the variances of the chains."""
@@ -105,72 +138,49 @@ class Ghmc:
 
     def _iterate(
         self, key: Any, step: Any, states: GhmcState, *, is_early: bool
-    ) -> tuple[GhmcState, GhmcTuning, DrawRecord]:
+    ) -> tuple[GhmcState, Seen, DrawRecord]:
         """Make `THIN` steps; in each of them another fold rests."""
         chains, dtype = states.logdensity.shape[0], states.logdensity.dtype
         first = jnp.asarray(step, jnp.int32) * THIN
 
-        def tunings(dealt: GhmcState, n: jax.Array) -> GhmcTuning:
-            early = 1.0 / (n + 1).astype(dtype)
-            return meads.tunings(dealt, early if is_early else jnp.zeros((), dtype))
-
-        def body(i: jax.Array, carry: tuple[Any, GhmcTuning]) -> tuple[Any, GhmcTuning]:
+        def body(i: jax.Array, carry: tuple[GhmcState, Seen]) -> tuple[GhmcState, Seen]:
             n = first + i
-            order, back = meads.deal(key, n // meads.FOLDS, chains)
-            dealt, seen = jax.tree.map(lambda leaf: _in_folds(leaf[order]), carry[0])
-            tuning = tunings(dealt, n)
-            moved, info = jax.vmap(self._move_fold)(
-                _in_folds(chain_keys(key, n, chains)[order]), dealt, tuning
+            order, back = meads.deal(key, n, chains)
+            keys, dealt, seen = jax.tree.map(
+                lambda leaf: _in_folds(leaf[order]), (chain_keys(key, n, chains), *carry)
             )
-            is_moving = jnp.arange(meads.FOLDS) != n % meads.FOLDS
-            both = jax.tree.map(
-                lambda new, old: jnp.where(
-                    jnp.expand_dims(is_moving, range(1, new.ndim)), new, old
-                ),
-                (moved, seen.add(info)),
+            floor = 1.0 / (n + 1).astype(dtype) if is_early else jnp.zeros((), dtype)
+            moving = jax.tree.map(
+                lambda leaf: leaf[1:], (keys, dealt, seen, meads.tunings(dealt, floor))
+            )
+            return jax.tree.map(
+                lambda old, new: jnp.concatenate([old[:1], new]).reshape(chains, *old.shape[2:])[
+                    back
+                ],
                 (dealt, seen),
+                jax.vmap(self._move_fold)(*moving),
             )
-            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[back], both), tuning
 
-        zero = jnp.zeros(chains, dtype)
-        tuning = tunings(jax.tree.map(_in_folds, states), first)
-        carry = ((states, Seen(zero, zero, zero, zero > 0.0)), tuning)
-        (states, seen), tuning = fori_loop(0, THIN, body, carry)
+        states, seen = fori_loop(0, THIN, body, (states, Seen.nothing(chains, dtype)))
         record = DrawRecord(
             position=states.position,
             logdensity=states.logdensity,
             acceptance_rate=seen.acceptance / seen.moves,
             energy_error=seen.energy_error,
             is_diverging=seen.is_diverging,
+            # As the authors count: a step of which a quarter rests costs a gradient all the same.
             num_steps=jnp.full(chains, THIN, jnp.int32),
         )
-        return states, tuning, record
+        return states, seen, record
 
     def _move_fold(
-        self, keys: jax.Array, states: GhmcState, tuning: GhmcTuning
-    ) -> tuple[GhmcState, GhmcInfo]:
-        def move(key: jax.Array, state: GhmcState) -> tuple[GhmcState, GhmcInfo]:
-            return ghmc.step(key, state, tuning, self.target.value_and_grad, self.integrator)
+        self, keys: jax.Array, states: GhmcState, seen: Seen, tuning: GhmcTuning
+    ) -> tuple[GhmcState, Seen]:
+        def move(key: jax.Array, state: GhmcState, seen: Seen) -> tuple[GhmcState, Seen]:
+            new, info = ghmc.step(key, state, tuning, self.target.value_and_grad, self.integrator)
+            return new, seen.add(tuning, info)
 
-        return jax.vmap(move)(keys, states)
-
-
-class Seen(NamedTuple):
-    """What happened to each chain since its last draw: sums, the last energy error, any of all."""
-
-    acceptance: jax.Array
-    moves: jax.Array
-    energy_error: jax.Array
-    is_diverging: jax.Array
-
-    def add(self, info: GhmcInfo) -> Seen:
-        """Count one more step."""
-        return Seen(
-            self.acceptance + info.acceptance_rate,
-            self.moves + 1.0,
-            info.energy_error,
-            self.is_diverging | info.is_diverging,
-        )
+        return jax.vmap(move)(keys, states, seen)
 
 
 def _in_folds(leaf: jax.Array) -> jax.Array:

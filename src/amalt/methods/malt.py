@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from amalt.adaptation import malt as adaptive_malt
 from amalt.adaptation.jitter import steps_at
 from amalt.adaptation.settings import MaltSettings
+from amalt.errors import SettingsError
 from amalt.kernels import malt
 from amalt.kernels.integrators import Integrator, ValueAndGrad
 from amalt.kernels.malt import MaltInfo, MaltState, MaltTuning
@@ -98,6 +99,11 @@ class Malt:
     def prepare(self, tuning: Tuning | None) -> TimedTuning:
         """Return the tuning as arrays of the target's precision."""
         assert tuning is not None
+        if self.settings.is_jittered and tuning.damping > 0.0:
+            raise SettingsError(
+                f"tuning.damping={tuning.damping:.3g}: method='rhmc' moves without damping; pass "
+                "the tuning of such a run, or amalt.Tuning(..., damping=0.0)."
+            )
         kernel = tuning.for_kernel(self.target.dim, self.target.dtype)
         return TimedTuning(kernel, jnp.asarray(tuning.integration_time, self.target.dtype))
 

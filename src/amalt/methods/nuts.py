@@ -60,6 +60,11 @@ class Nuts:
             raise SettingsError(
                 f"integrator={self.integrator.name!r}: method='nuts' has 'leapfrog' only."
             )
+        if self.target.dtype != jnp.zeros(()).dtype:
+            raise SettingsError(
+                f"method='nuts' computes in JAX's own precision, {jnp.zeros(()).dtype}, and the "
+                f"target in {self.target.dtype}: make the target of {jnp.zeros(()).dtype} numbers."
+            )
         _blackjax()
 
     @property
@@ -126,6 +131,11 @@ class Nuts:
     def prepare(self, tuning: Tuning | None) -> NutsTuning:
         """Return the tuning as arrays of the target's precision."""
         assert tuning is not None
+        if tuning.integration_time is not None or tuning.damping > 0.0:
+            raise SettingsError(
+                "tuning has an integration time or damping, which method='nuts' does not: pass "
+                "amalt.Tuning(step_size=..., integration_time=None, damping=0.0, variances=...)."
+            )
         metric = tuning.metric(self.target.dim, self.target.dtype)
         return NutsTuning(jnp.asarray(tuning.step_size, self.target.dtype), metric.scale**2)
 
@@ -136,11 +146,16 @@ class Nuts:
         keys = chain_keys(key, step, states.logdensity.shape[0])
         h, inverse_mass = tuning
 
+        def logdensity(x: jax.Array) -> jax.Array:
+            # BlackJAX would move to where the log density is plus infinity, and stay there.
+            value = self.target.logdensity(x)
+            return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
         def move(words: jax.Array, state: MaltState) -> tuple[MaltState, DrawRecord]:
             new, info = kernel(
-                jax.random.wrap_key_data(words),
+                jax.random.wrap_key_data(words, impl="threefry2x32"),
                 state_type(*state),
-                self.target.logdensity,
+                logdensity,
                 h,
                 inverse_mass,
                 max_doublings,
