@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check format bench-overhead bench-german-credit figures \
-  clean distclean
+.PHONY: help demo test test-long check format bench-overhead bench-paper bench-german-credit \
+  figures clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,11 @@ $(VENV)/.installed-test: $(VENV)/.installed-base
 	@$(PIP) install --constraint constraints.txt --build-constraint constraints.txt --editable ".[test]"
 	@touch $@
 
+$(VENV)/.installed-bench: $(VENV)/.installed-base
+	@echo "Installing what the benchmarks measure against into $(VENV)"
+	@$(PIP) install --constraint constraints.txt --build-constraint constraints.txt --editable ".[bench]"
+	@touch $@
+
 # --- use --------------------------------------------------------------------------------------
 
 demo: $(VENV)/.installed-base  ## sample a real posterior with 128 chains
@@ -42,8 +47,11 @@ demo: $(VENV)/.installed-base  ## sample a real posterior with 128 chains
 bench-overhead: $(VENV)/.installed-base  ## compile time, sampling time and overhead per gradient
 	@$(BIN)/python -m amalt.bench.overhead
 
-bench-german-credit: $(VENV)/.installed-base  ## the paper's protocol on German credit, 5 seeds
-	@$(BIN)/python -m amalt.bench.protocol german-credit --seeds 5 --out $(OUT)
+bench-paper: $(VENV)/.installed-bench  ## the paper's tables, all of them: hours; goes on if repeated
+	@$(BIN)/amalt bench paper --out $(OUT)/paper --figures $(OUT)/figures
+
+bench-german-credit: $(VENV)/.installed-base  ## MALT by the paper's protocol on German credit, 5 seeds
+	@$(BIN)/amalt bench paper --models german-credit --methods malt --seeds 5 --out $(OUT)/paper
 
 figures: $(VENV)/.installed-base  ## draw the figures of the README and the docs
 	@CI=1 $(BIN)/python docs/figures/make.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import sys
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from amalt import gym
+from amalt.cli import bench
+from amalt.cli.exits import Exit
 from amalt.errors import AmaltError
 from amalt.posterior import Posterior
 
@@ -19,16 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-
-class Exit(enum.IntEnum):
-    """What the exit code of the command says."""
-
-    TRUSTED = 0
-    ERROR = 1
-    USAGE = 2
-    CHECKS_FAILED = 3
-    INTERRUPTED = 130
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
@@ -65,6 +57,9 @@ def sample(
     target_accept: Annotated[
         float | None, typer.Option(help="Acceptance rate to tune the step size for.")
     ] = None,
+    init: Annotated[
+        str, typer.Option(help="Where chains begin: uniform, jitter, or advi.")
+    ] = "uniform",
     save: Annotated[
         Path | None, typer.Option(help="Write the posterior to this directory (zarr).")
     ] = None,
@@ -87,6 +82,7 @@ def sample(
         random_seed=seed,
         preset=preset,
         target_accept=target_accept,
+        init=init,
         progressbar=progress and not json,
     )
     if save is not None:
