@@ -252,7 +252,7 @@ def points(name, count, spread):
 def some_coordinates(name):
     """Return all coordinates, or every scalar of a large posterior and a few of each vector."""
     target = gym.load(name)
-    if target.dim <= 110:
+    if target.dim <= 100:
         return np.arange(target.dim)
     ends = np.cumsum([part.size for part in target.parts])
     rng = np.random.default_rng(target.dim)
