@@ -1,6 +1,12 @@
-"""NUTS on BlackJAX's kernel, with one step size and one metric for all chains.
+r"""NUTS on BlackJAX's kernel, with one step size and one metric for all chains.
 
 All chains wait for the one with the deepest tree, so the cost of a draw is its number of steps.
+
+A tree, or a subtree, turns as soon as the sum of all its velocities points against one of its ends:
+
+    v_- . rho < 0  or  v_+ . rho < 0,      rho = sum of p over the tree, both ends included
+
+as in the paper's baseline. BlackJAX's own rho counts the ends by half, so that trees end earlier.
 """
 
 from __future__ import annotations
@@ -157,7 +163,7 @@ class Nuts:
                 state_type(*state),
                 logdensity,
                 h,
-                inverse_mass,
+                _metric(inverse_mass),
                 max_doublings,
             )
             kinetic = 0.5 * jnp.sum(inverse_mass * info.momentum**2)
@@ -175,6 +181,19 @@ class Nuts:
         # BlackJAX mixes precisions and ranks, which users may have forbidden.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return jax.vmap(move)(keys, states)
+
+
+def _metric(inverse_mass: jax.Array) -> Any:
+    """Return BlackJAX's diagonal metric, with the U-turns of the paper's baseline."""
+    metric: Any = importlib.import_module("blackjax.mcmc.metrics").gaussian_euclidean(inverse_mass)
+
+    def is_turning(
+        p_left: jax.Array, p_right: jax.Array, p_sum: jax.Array, *positions: Any
+    ) -> jax.Array:
+        velocity = inverse_mass * p_sum
+        return (jnp.dot(p_left, velocity) < 0.0) | (jnp.dot(p_right, velocity) < 0.0)
+
+    return metric._replace(check_turning=is_turning)
 
 
 @functools.cache
