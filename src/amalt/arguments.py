@@ -12,12 +12,15 @@ import numpy as np
 
 from amalt.adaptation.settings import MaltSettings, as_settings
 from amalt.errors import SettingsError, TargetError, nearest
-from amalt.kernels.integrators import INTEGRATORS, Integrator
+from amalt.kernels.integrators import INTEGRATORS, Integrator, check_integrator
 from amalt.methods import METHODS
 from amalt.targets import Target
 from amalt.tuning import Tuning, check_number
 
 DEFAULT_TUNE = 1000
+SETTLE_OF_GIVEN_TUNING = 100
+STATISTICS = 5
+"""Numbers that are kept with each draw."""
 
 FOREIGN = {
     "num_warmup": ("NumPyro", "tune"),
@@ -94,8 +97,11 @@ def check_precision(target: Target) -> None:
 
 def check_memory(target: Target, chains: int, draws: int) -> None:
     """Refuse draws that this machine cannot hold, before it is brought to its knees."""
-    # Each draw is held twice: as it was sampled and constrained. A chain in motion takes more.
-    needed = 2.0 * chains * (draws + 10.0) * target.dim * target.dtype.itemsize
+    # Each draw is held as it was sampled and as it is shown, with five statistics. A chain in
+    # motion takes more.
+    shown = sum(float(np.prod(variable.shape, dtype=float)) for variable in target.variables)
+    numbers = target.dim + shown + STATISTICS
+    needed = chains * (draws + 10.0) * numbers * target.dtype.itemsize
     try:
         memory = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not on this operating system
@@ -129,9 +135,16 @@ def resolve_tune(tune: Any, tuning: Any) -> int:
     return tune
 
 
-def resolve_settle(settle: Any, tune: int) -> int:
-    """Return how many iterations run with the final tuning before draws are kept."""
-    return math.ceil(0.08 * tune) if settle is None else check_count("settle", settle, 0)
+def resolve_settle(settle: Any, tune: int, init: Any) -> int:
+    """Return how many iterations run with the final tuning before draws are kept.
+
+    Chains that neither learn nor begin where the user says still have to find the bulk.
+    """
+    if settle is not None:
+        return check_count("settle", settle, 0)
+    if tune == 0:
+        return SETTLE_OF_GIVEN_TUNING if isinstance(init, str) else 0
+    return math.ceil(0.08 * tune)
 
 
 def pick_method(method: Any) -> str:
@@ -177,7 +190,7 @@ def _check_fit(method: str, settings: MaltSettings, target_accept: Any) -> None:
 def pick_integrator(integrator: Any) -> Integrator:
     """Return an integrator by its name, or as it is."""
     if isinstance(integrator, Integrator):
-        return integrator
+        return check_integrator(integrator)
     if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise SettingsError(
             f"integrator={integrator!r} is not known; choose from {list(INTEGRATORS)}."

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from amalt.diagnostics.verdict import Verdict, judge
+from amalt.diagnostics.verdict import Verdict, judge, judge_shown
 from amalt.errors import AmaltError
 from amalt.storage.archive import read_tree, write_tree
 from amalt.tuning import Tuning
@@ -40,6 +40,10 @@ class Cost:
     sampling_seconds: float
     traces: int
     gradients_shared: int = 0
+
+
+JUDGED = ("lp", "acceptance_rate", "diverging")
+"""Statistics that a judgment needs."""
 
 
 class Posterior:
@@ -118,7 +122,8 @@ class Posterior:
         """A judgment of the run: whether it can be trusted, and why, in one sentence."""
         stats = self.sample_stats
         names = [str(name) for name in self._group("unconstrained_posterior")["entry"].values]
-        return judge(
+        shown = judge_shown({str(k): v.values for k, v in self.posterior.data_vars.items()})
+        return shown or judge(
             self.unconstrained,
             stats["diverging"].values,
             names,
@@ -146,7 +151,7 @@ class Posterior:
 
     def to_datatree(self) -> xr.DataTree:
         """Return a copy of everything as a DataTree in the ArviZ schema."""
-        return self._tree.copy()
+        return self._tree.copy(deep=True)
 
     def to_inferencedata(self) -> Any:
         """Return ArviZ's own type: InferenceData up to 0.23; from 1.0 on, that is the DataTree."""
@@ -181,6 +186,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     posterior = Posterior(read_tree(path))
     try:
         _ = posterior.cost, posterior.tuning, posterior.attrs["target"]
+        _ = posterior.unconstrained, [posterior.sample_stats[name] for name in JUDGED]
     except (KeyError, TypeError, ValueError) as error:
         raise AmaltError(f"{path} is damaged: {error}. Restore it from a copy.") from error
     return posterior

@@ -87,7 +87,8 @@ def sample(
     tuning
         What an earlier run learned (``fit.tuning``), instead of a warm-up.
     settle
-        Iterations with the final tuning before the draws; 8 % of ``tune`` if not given.
+        Iterations with the final tuning before the draws. If not given: 8 % of ``tune``; with
+        ``tuning`` 100, or none if ``init`` holds positions, which are taken for draws.
     keep_warmup
         Also keep the draws of the warm-up.
     progressbar
@@ -107,7 +108,7 @@ def sample(
     method = pick_method(method)
     chains, draws = check_count("chains", chains, 1), check_count("draws", draws, 1)
     tune = resolve_tune(tune, tuning)
-    settle = resolve_settle(settle, tune)
+    settle = resolve_settle(settle, tune, init)
     settings = pick_settings(method, preset, target_accept, tune)
     scheme = pick_integrator(integrator)
     keep_warmup = check_flag("keep_warmup", keep_warmup)

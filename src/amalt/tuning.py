@@ -91,7 +91,8 @@ class Tuning:
         """Return L = ceil(tau / h), where a tau of whole steps may be off by rounding."""
         if self.integration_time is None:
             return None
-        return max(1, int(np.ceil(self.integration_time / self.step_size * (1.0 - 1e-5))))
+        steps = self.integration_time / self.step_size
+        return max(1, int(np.ceil(steps - min(1e-5 * steps, 0.01))))
 
     def metric(self, dim: int, dtype: np.dtype) -> DiagonalMetric:
         """Return the metric of a target's dimension and precision."""

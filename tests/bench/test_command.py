@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from amalt.bench.paper import figures, results, runs, studies
 from amalt.bench.paper.design import COLUMNS, MODELS, Run
+from amalt.bench.paper.runs import Failure
 from amalt.cli import bench
 from amalt.cli.app import app
 from amalt.errors import AmaltError
@@ -178,7 +179,7 @@ def test_show_can_be_narrowed(full):
     words = ["--show", "--json", "--out", full, "--models", "item-response", "--methods", "nuts"]
     (cell,) = json.loads(call(*words).stdout)
     assert (cell["model"], cell["method"]) == ("item-response", "nuts")
-    assert json.loads(call(*words, "--chains", 32).stdout) == []
+    assert "holds no such results" in str(call(*words, "--chains", 32).exception)
 
 
 def test_show_says_where_it_found_nothing(tmp_path):
@@ -217,16 +218,18 @@ def evolution(model):
     trace = {"integration_time": [0.1, 1.0, 2.0], "damping": [0.5, 0.3, 0.2]}
     grid = {"integration_times": [1.0, 2.0, 3.0], "dampings": [0.0, 0.5]}
     data = {"study": "evolution", "model": model, "points": points[:-2] + points[-1:]}
-    return {**data, **grid, "learned": learned, "trace": trace}
+    lengths = {"chains": 128, "scale": 1.0}
+    return {**data, **lengths, **grid, "learned": learned, "trace": trace}
 
 
-def variance(model):
+def variance(model, chains=128):
     runs = [
         {"seed": seed, "two_directional": two, "variance": 0.1 - 0.05 * two, "trace": [3.0, 3.1]}
         for seed in (1, 2)
         for two in (False, True)
     ]
-    return {"study": "variance", "model": model, "tune": 20, "runs": runs}
+    lengths = {"chains": chains, "scale": 1.0, "tune": 20}
+    return {"study": "variance", "model": model, **lengths, "runs": runs}
 
 
 def test_all_figures_are_drawn(full, tmp_path):
@@ -283,6 +286,34 @@ def test_bars_are_ours_and_marks_the_papers(tmp_path, monkeypatch):
     assert marks == pytest.approx([1.0, 5.88e-2 / 1.10e-1, 1.0, 5.88e-1 / 4.78e-1])
 
 
+def test_failures_are_told_even_if_there_is_nothing_to_show(monkeypatch, tmp_path):
+    run = Run("german-credit", "malt", 1)
+    monkeypatch.setattr(bench, "drive", lambda *_: [Failure(run, "no luck")])
+    result = call("--models", "german-credit", "--methods", "malt", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "german-credit malt seed 1 failed: no luck" in result.stderr
+
+
+def test_ghmc_refuses_its_chains_before_anything_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "drive", None)
+    result = call("--methods", "ghmc", "--chains", 6, "--out", tmp_path)
+    assert "chains=6: method='ghmc' deals" in str(result.exception)
+
+
+def test_a_name_that_is_empty_is_not_all_names(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "drive", None)
+    assert call("--models", "", "--out", tmp_path).exit_code == 2
+
+
+def test_files_that_cannot_be_made_are_errors_of_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    options = ["--models", "german-credit", "--methods", "malt", "--out", str(tmp_path / "file")]
+    done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert done.stderr.startswith("amalt: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_nothing_to_draw_is_said(tmp_path):
     made.save(tmp_path, Run("german-credit", "ghmc", 1))
     result = call("--show", "--out", tmp_path, "--figures", tmp_path / "figures")
@@ -309,7 +340,9 @@ def test_a_study_is_made_on_radon_unless_told_otherwise(monkeypatch, tmp_path):
 
     def make(model, out, *options):
         asked.append((model, out, *options))
-        return variance(model)
+        results.write(
+            studies.study_path(out, "variance", model, options[0]), variance(model, options[0])
+        )
 
     monkeypatch.setattr(studies, "variance", make)
     result = call("--study", "variance", "--seeds", 2, "--out", tmp_path / "new")

@@ -13,6 +13,7 @@ from amalt.bench.paper.design import (
     INIT,
     MODELS,
     Run,
+    fullness,
     plan,
 )
 
@@ -67,7 +68,20 @@ def test_short_runs_keep_at_least_what_can_be_measured():
 def test_facts_hold_all_that_a_result_depends_on():
     run = Run("german-credit", "malt", seed=1, chains=32, scale=0.2)
     lengths = {"tune": 1000, "settle": 80, "draws": 320, "init": INIT}
-    assert run.facts == {**dataclasses.asdict(run), **lengths}
+    sampler = {"revision": 1, "preset": dataclasses.asdict(PRESETS["malt"]["paper"])}
+    assert run.facts == {**dataclasses.asdict(run), **lengths, **sampler}
+
+
+def test_the_papers_protocol_is_the_fullest():
+    protocols = [(0.2, 128), (1.5, 4), (1.0, 128), (2.0, 128), (1.0, 256), (1.0, 32)]
+    assert max(protocols, key=lambda one: fullness(*one)) == (1.0, 128)
+    protocols.remove((1.0, 128))
+    assert max(protocols, key=lambda one: fullness(*one)) == (2.0, 128)
+
+
+def test_scales_that_differ_have_files_that_differ():
+    names = {Run("german-credit", "malt", 1, scale=s).file_name for s in (0.1234567, 0.1234568)}
+    assert len(names) == 2
 
 
 @pytest.mark.parametrize("name", COLUMNS)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from amalt.bench.paper.design import ESS_PER_GRAD, ESS_PER_ITER, Run
+from amalt.bench.paper.design import Run
 from amalt.bench.paper.one import execute
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_the_papers_protocol(seed: int) -> None:
-    """At least nine tenths of what the paper's tenth percentiles of 20 runs are."""
+    """The paper's tenth percentiles of 20 runs are 0.110 and 0.478."""
     figures = execute(Run("german-credit", "malt", seed))
-    assert figures["ess_per_grad"] > 0.9 * ESS_PER_GRAD["german-credit"]["malt"]
-    assert figures["multi_chain_ess_per_grad"] > 0.9 * ESS_PER_GRAD["german-credit"]["malt"]
-    assert figures["ess_per_iter"] > 0.9 * ESS_PER_ITER["german-credit"]["malt"]
+    assert figures["ess_per_grad"] >= 0.10
+    assert figures["multi_chain_ess_per_grad"] >= 0.10
+    assert figures["ess_per_iter"] >= 0.45
     assert figures["rhat"] < 1.01
     assert figures["max_z"] < 4.0  # 25 means, in Monte Carlo errors of both sides

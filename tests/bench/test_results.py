@@ -47,6 +47,8 @@ DAMAGES = {
     "a negative figure": lambda text: text.replace('"rhat": 1.002', '"rhat": -1.0'),
     "no gradients": lambda text: text.replace("4000", "0"),
     "null gradients": lambda text: text.replace("4000", "null"),
+    "no seconds": lambda text: text.replace('"seconds": 30.0', '"seconds": null'),
+    "words for numbers": lambda text: text.replace('"seed": 1', '"seed": "1"'),
     "another seed": lambda text: text.replace('"seed": 1', '"seed": 2'),
     "a list for a model": lambda text: text.replace('"german-credit"', '["german-credit"]'),
     "an unknown column": lambda text: text.replace('"malt"', '"malt-2"'),
@@ -75,10 +77,24 @@ def test_results_under_another_name_are_none(tmp_path):
     assert len(results.load_results(tmp_path)) == 1
 
 
-@pytest.mark.parametrize(("fact", "value"), [("init", "elsewhere"), ("draws", 1599)])
-def test_results_of_another_protocol_are_made_anew(tmp_path, fact, value):
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [("init", "elsewhere"), ("draws", 1599), ("revision", 0), ("preset", {"target_accept": 0.5})],
+)
+def test_results_of_another_protocol_are_neither_found_nor_shown(tmp_path, fact, value):
     made.save(tmp_path, RUN, **{fact: value})
     assert results.find(tmp_path, RUN) is None
+    assert results.load_results(tmp_path) == []
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(results.os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        made.save(tmp_path, RUN)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_is_not_there_holds_nothing(tmp_path):

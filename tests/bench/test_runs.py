@@ -52,7 +52,7 @@ def test_runs_that_fail_are_reported_and_the_others_go_on(tmp_path, monkeypatch)
     monkeypatch.setattr(runs, "start", start_and_kill)
     failures = {f.run: f.message for f in runs.drive([refused, killed, good], tmp_path, jobs=2)}
     assert set(failures) == {refused, killed}
-    log = tmp_path / refused.file_name.replace(".json", ".log")
+    log = tmp_path / refused.file_name.replace(".json", f".{os.getpid()}.log")
     assert "chains=8: method='ghmc' deals its chains into 4 folds" in failures[refused]
     assert failures[refused].endswith(f"(more in {log})")
     assert "chains=8" in log.read_text()

@@ -82,7 +82,33 @@ def test_settings_that_differ_begin_anew(tmp_path, monkeypatch):
         studies.variance("german-credit", tmp_path, chains=4, scale=1.0, seeds=1)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"study": "variance", "model": "german-credit"}'])
+def test_a_study_of_another_length_is_another_study(tmp_path, monkeypatch):
+    path = studies.study_path(tmp_path, "variance", "german-credit")
+    run = {"seed": 1, "variance": 0.1, "trace": [3.0]}
+    runs = [{**run, "two_directional": two} for two in (False, True)]
+    full = {"study": "variance", "model": "german-credit", "runs": runs}
+    for chains, scale in ((128, 1.0), (16, 0.1), (256, 2.0)):
+        path = studies.study_path(tmp_path, "variance", "german-credit", chains, scale)
+        studies.results.write(path, {**full, "chains": chains, "scale": scale})
+    assert len(list(tmp_path.iterdir())) == 3
+    shown = studies.load_study(tmp_path, "variance", "german-credit")
+    assert shown is not None
+    assert (shown["chains"], shown["scale"]) == (128, 1.0)
+    shown = studies.load_study(tmp_path, "variance", "german-credit", chains=16)
+    assert shown is not None
+    assert shown["scale"] == 0.1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"study": "variance", "model": "german-credit"}',
+        '{"study": "variance", "model": "german-credit", "chains": 8, "scale": 1, "runs": [{}]}',
+        '{"study": "variance", "model": "german-credit", "chains": 8, "scale": 1, "runs": 3}',
+    ],
+)
 def test_damaged_studies_are_none(tmp_path, content):
     studies.study_path(tmp_path, "variance", "german-credit").write_text(content)
     assert studies.load_study(tmp_path, "variance", "german-credit") is None

@@ -86,7 +86,7 @@ def test_less_than_the_protocol_is_marked(tmp_path, chains, scale):
     assert "0.0550*" in text
     assert ("32*" in text) == (chains == 32)
     assert ("0.5*" in text) == (scale == 0.5)
-    assert "* less than the paper's protocol" in text
+    assert "* not the paper's protocol" in text
 
 
 def test_what_could_not_be_computed_is_a_dash(tmp_path):

@@ -271,7 +271,7 @@ def test_cost_is_what_the_density_saw():
 
     found = find(amalt.Target(logdensity, jnp.zeros(2)), "advi", KEY, 5)
     jax.effects_barrier()
-    assert (found.attempts, found.gradients_shared) == (1, 2000)
+    assert (found.attempts, found.gradients_shared) == (1, 2001)
     assert len(evaluated) == found.gradients_shared + 5 * found.attempts
 
 
@@ -294,7 +294,7 @@ def test_a_whole_run_from_the_command_line():
     shown = json.loads(result.stdout)
     assert shown["settings"]["init"] == "advi"
     assert shown["cost"]["gradients_start"] == 1
-    assert shown["cost"]["gradients_shared"] == 2000
+    assert shown["cost"]["gradients_shared"] == 2001
     truth = amalt.gym.load("german-credit").truth["weights"]
     means = np.array([shown["summary"][name]["mean"] for name in shown["summary"]])
     # 160 draws that are worth a few dozen: within one posterior sd is five errors and more.
@@ -303,3 +303,19 @@ def test_a_whole_run_from_the_command_line():
 
 def test_other_starts_share_no_gradients():
     assert find(gaussian([0.0], np.eye(1)), "uniform", KEY, 2).gradients_shared == 0
+
+
+def test_climb_begins_at_the_example_position():
+    """Far from the origin it arrives; with the origin outside of the support, too."""
+    far = amalt.Target(lambda x: -0.5 * jnp.sum((x - 1e4) ** 2), jnp.full(2, 1e4))
+    np.testing.assert_allclose(advi(far, random_seed=1).mean, 1e4, atol=0.5)
+    above = amalt.Target(
+        lambda x: jnp.where(x[0] > 5.0, -0.5 * jnp.sum((x - 9.0) ** 2), -jnp.inf), jnp.full(1, 6.0)
+    )
+    assert float(advi(above, random_seed=1).mean[0]) == pytest.approx(9.0, abs=0.5)
+
+
+def test_a_mean_that_is_still_under_way_is_told():
+    far = amalt.Target(lambda x: -0.5 * jnp.sum((x["a"] - 1e4) ** 2), {"a": jnp.zeros(2)})
+    with pytest.warns(amalt.AmaltWarning, match=r"its mean still moves, in 'a\[0\]', 'a\[1\]'"):
+        advi(far, random_seed=1)

@@ -14,7 +14,7 @@ import pytest
 
 import amalt
 from amalt.diagnostics.ess import ess
-from amalt.run import block
+from amalt.methods import malt as malt_method
 
 from . import broken
 from .exact import EIGHT_SCHOOLS, FUNNEL_2
@@ -101,7 +101,7 @@ def test_moments_of_funnel():
 def test_moments_from_broken_kernel_fail(monkeypatch):
     label = "wrong noise scale: sqrt(1 - eta)"
     (mistake,) = (one for one in broken.MISTAKES if one.label == label)
-    monkeypatch.setattr(block, "malt", mistake.kernel_module())
+    monkeypatch.setattr(malt_method, "malt", mistake.kernel_module())
     target = amalt.gym.load("gaussian", dim=20, condition=100)
     fit = amalt.sample(target, tune=600, draws=250, random_seed=30)
     assert np.max(truth_comparisons(fit, target)) > 2.0 * THRESHOLD

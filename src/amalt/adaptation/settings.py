@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from amalt.adaptation.jitter import KINDS
 from amalt.errors import SettingsError, nearest
@@ -57,7 +58,9 @@ class MaltSettings:
     jitter: str = "none"
 
     def __post_init__(self) -> None:
-        """Refuse values that no run can use."""
+        """Make plain numbers of what is given, and refuse values that no run can use."""
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, self._plain(field.name, str(field.type)))
         self._check("target_accept", 0.0 < self.target_accept < 1.0, "between 0 and 1, as 0.8")
         for name in ("learning_rate", "moment_decay", "principal_decay", "average_decay"):
             value = getattr(self, name)
@@ -73,6 +76,19 @@ class MaltSettings:
     def is_jittered(self) -> bool:
         """Tell whether lengths are randomized."""
         return self.jitter != "none"
+
+    def _plain(self, name: str, kind: str) -> Any:
+        """Return a field as the type that its annotation names."""
+        value = getattr(self, name)
+        if kind == "str":
+            return value
+        number = np.asarray(value)
+        kinds = {"bool": "b", "int": "iu", "float": "fiu"}[kind]
+        is_good = number.ndim == 0 and number.dtype.kind in kinds
+        self._check(
+            name, is_good, {"bool": "True or False", "int": "an integer"}.get(kind, "a number")
+        )
+        return number.item() if kind != "float" else float(number)
 
     def _check(self, name: str, is_good: bool, wanted: str) -> None:
         if not is_good:

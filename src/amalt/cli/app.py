@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from amalt import gym
 from amalt.cli import bench
 from amalt.cli.exits import Exit
-from amalt.errors import AmaltError
+from amalt.errors import AmaltError, SettingsError
 from amalt.posterior import Posterior
 
 app = typer.Typer(
@@ -29,12 +30,16 @@ def main() -> None:
     logging.getLogger("amalt").setLevel(logging.ERROR)
     try:
         app()
-    except AmaltError as error:
+    except (AmaltError, OSError) as error:
         typer.echo(f"amalt: {error}", err=True)
-        sys.exit(Exit.ERROR)
-    except KeyboardInterrupt:
-        typer.echo("amalt: interrupted", err=True)
-        sys.exit(Exit.INTERRUPTED)
+        sys.exit(Exit.USAGE if isinstance(error, SettingsError) else Exit.ERROR)
+    except SystemExit as done:
+        if done.code == Exit.INTERRUPTED:
+            # XLA, interrupted while it compiles, may crash when the interpreter takes it down.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(Exit.INTERRUPTED)
+        raise
 
 
 @app.callback()
@@ -74,6 +79,8 @@ def sample(
     from amalt.sampling import sample as run
 
     target = _load(model)
+    if save is not None and save.exists():
+        raise typer.BadParameter(f"{save} exists already; name another path.", param_hint="--save")
     fit: Posterior = run(
         target,
         chains=chains,
@@ -85,12 +92,12 @@ def sample(
         init=init,
         progressbar=progress and not json,
     )
-    if save is not None:
-        fit.save(save)
     if json:
         typer.echo(show.as_json(fit))
     else:
         show.to_terminal(fit)
+    if save is not None:
+        fit.save(save)
     if not fit.ok:
         raise typer.Exit(Exit.CHECKS_FAILED)
 

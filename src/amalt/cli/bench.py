@@ -17,6 +17,7 @@ from amalt.bench.paper.figures import check_matplotlib, draw
 from amalt.bench.paper.runs import Failure, drive
 from amalt.cli.exits import Exit
 from amalt.errors import AmaltError, nearest
+from amalt.methods import ghmc
 
 app = typer.Typer(help="Measurements that anyone can repeat.", no_args_is_help=True)
 
@@ -76,25 +77,32 @@ def paper(
     if figures is not None:
         check_matplotlib()
     directory = out or (results.shipped() if show else OUT)
-    lengths = (chains or CHAINS, scale or 1.0)
+    if not show:
+        chains, scale = chains or CHAINS, scale or 1.0
     failures: list[Failure] = []
     try:
         if study is not None:
             of = rows if models is not None else (studies.MODEL,)
-            _study(study, of, directory, *lengths, seeds, is_new=not show, json=json)
+            found = _studies(study, of, directory, chains, scale, None if show else seeds)
+            for data in found:
+                typer.echo(plainjson.dumps(data) if json else studies.sentence(data))
         else:
             if not show:
-                _check_blackjax(columns)
-                failures = drive(plan(rows, columns, seeds, *lengths), directory, jobs)
-                chains, scale = lengths
-            _tables(rows, columns, directory, chains, scale, json=json)
+                _check_can_run(columns, chains or CHAINS)
+                runs = plan(rows, columns, seeds, chains or CHAINS, scale or 1.0)
+                failures = drive(runs, directory, jobs)
+            _tables(_cells(rows, columns, directory, chains, scale), directory, json=json)
+        if figures is not None:
+            for path in draw(_cells(rows, columns, directory, chains, scale), directory, figures):
+                typer.echo(f"drew {path}", err=True)
     except KeyboardInterrupt:
         hint = f"what is finished is kept in {directory}: repeat the command to go on"
         typer.echo(f"amalt: interrupted; {hint}", err=True)
         raise typer.Exit(Exit.INTERRUPTED) from None
-    if figures is not None:
-        for path in draw(_cells(rows, columns, directory, chains, scale), directory, figures):
-            typer.echo(f"drew {path}", err=True)
+    except AmaltError as error:
+        if not failures:
+            raise
+        typer.echo(f"amalt: {error}", err=True)
     for failure in failures:
         typer.echo(f"amalt: {failure.run.title} failed: {failure.message}", err=True)
     if failures:
@@ -103,7 +111,8 @@ def paper(
 
 def _pick(option: str, words: str | None, known: Collection[str]) -> tuple[str, ...]:
     """Return what was asked for, in the order of the tables; all if nothing was."""
-    wanted = [word.strip() for word in (words or ",".join(known)).split(",") if word.strip()]
+    given = ",".join(known) if words is None else words
+    wanted = [word.strip() for word in given.split(",") if word.strip()]
     for word in wanted:
         if word not in known:
             raise typer.BadParameter(
@@ -115,8 +124,10 @@ def _pick(option: str, words: str | None, known: Collection[str]) -> tuple[str, 
     return tuple(word for word in known if word in wanted)
 
 
-def _check_blackjax(columns: Collection[str]) -> None:
-    """Say before hours of work, not after, that NUTS cannot run."""
+def _check_can_run(columns: Collection[str], chains: int) -> None:
+    """Say before hours of work, not after, that NUTS or GHMC cannot run."""
+    if any(COLUMNS[c].method == "ghmc" for c in columns):
+        ghmc.check_chains(chains)
     if any(COLUMNS[c].method == "nuts" for c in columns) and not find_spec("blackjax"):
         raise AmaltError(
             "the columns of NUTS run on BlackJAX's kernel: pip install 'amalt[bench]', or leave "
@@ -124,50 +135,42 @@ def _check_blackjax(columns: Collection[str]) -> None:
         )
 
 
-def _study(
+def _studies(
     study: Study,
     models: Collection[str],
     directory: Path,
-    chains: int,
-    scale: float,
-    seeds: int,
-    *,
-    is_new: bool,
-    json: bool,
-) -> None:
-    """Make or find the data of a study, and say what they show."""
-    for model in models:
-        if is_new:
-            directory.mkdir(parents=True, exist_ok=True)
-            if study is Study.EVOLUTION:
-                data = studies.evolution(model, directory, chains, scale)
-            else:
-                data = studies.variance(model, directory, chains, scale, seeds)
-        else:
-            data = studies.load_study(directory, study, model)
-        if data is None:
-            raise AmaltError(f"{directory} has no study of {study} on {model} to show.")
-        typer.echo(plainjson.dumps(data) if json else studies.sentence(data))
-
-
-def _tables(
-    models: Collection[str],
-    methods: Collection[str],
-    directory: Path,
     chains: int | None,
     scale: float | None,
-    *,
-    json: bool,
-) -> None:
-    found = _cells(models, methods, directory, chains, scale)
-    if json:
-        typer.echo(plainjson.dumps(found, indent=1))
-    elif found:
-        table.console().print(table.tables(found, str(directory)))
-    else:
+    seeds: int | None,
+) -> list[dict[str, Any]]:
+    """Make the data of a study, or find them if no number of seeds is given."""
+    if study is Study.EVOLUTION:
+        for model in models:
+            studies.check_grid(model)
+    if seeds is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        lengths = (chains or CHAINS, scale or 1.0)
+        for model in models:
+            if study is Study.EVOLUTION:
+                studies.evolution(model, directory, *lengths)
+            else:
+                studies.variance(model, directory, *lengths, seeds)
+    found = {model: studies.load_study(directory, study, model, chains, scale) for model in models}
+    missing = [model for model, data in found.items() if data is None]
+    if missing:
+        raise AmaltError(f"{directory} has no study of {study} on {missing[0]} to show.")
+    return [data for data in found.values() if data is not None]
+
+
+def _tables(found: list[dict[str, Any]], directory: Path, *, json: bool) -> None:
+    if not found:
         raise AmaltError(
             f"{directory} holds no such results: make them with amalt bench paper --out DIR."
         )
+    if json:
+        typer.echo(plainjson.dumps(found, indent=1))
+    else:
+        table.console().print(table.tables(found, str(directory)))
 
 
 def _cells(

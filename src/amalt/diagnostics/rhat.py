@@ -31,13 +31,15 @@ def rhat(x: np.ndarray) -> np.ndarray:
 def rhat_corrected(x: np.ndarray, covariance: np.ndarray | None = None) -> np.ndarray:
     """Return split R-hat without what the shortness of the chains explains.
 
-    The mean of a half with e effective draws varies by W / e even if all chains agree, which
-    lifts R-hat^2 by 1 / e: by 0.025 for perfect chains of twice 40 effective draws. So
+    The mean of a half with e of its N draws effective varies by W / e even if all chains agree,
+    where R-hat^2 expects W / N: it is lifted by 1 / e - 1 / N, by 0.017 for 40 of 125 draws. So
 
-        R-hat_c^2 = R-hat^2 - 1 / e
+        R-hat_c^2 = R-hat^2 - (1 / e - 1 / N)^+
 
     with e from each half's own ESS. A chain too short to know how slow it is claims too large an
     e, and then less is taken off. ``covariance`` is ``autocovariance(split(x))``, if it is known.
     """
-    effective = np.maximum(ess_per_chain(split(x), covariance), 1.0)
-    return np.sqrt(np.maximum(rhat(x) ** 2 - 1.0 / effective, 0.0))
+    halves = split(x)
+    effective = np.maximum(ess_per_chain(halves, covariance), 1.0)
+    lift = np.maximum(1.0 / effective - 1.0 / max(halves.shape[1], 1), 0.0)
+    return np.sqrt(np.maximum(rhat(x) ** 2 - lift, 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,27 @@ def judge(
     return Verdict(True, f"Good: {facts}.")
 
 
+def judge_shown(variables: Mapping[str, np.ndarray]) -> Verdict | None:
+    """Refuse variables, as they are shown to the reader, that are not finite; None if all are."""
+    for name, values in variables.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            share = 1.0 - np.isfinite(values).mean()
+            return Verdict(
+                False,
+                f"Not to be trusted: {share:.2g} of the numbers in {name} are not finite, although "
+                "the chains are where the log density is. Mend constrain.",
+            )
+    return None
+
+
+def _frozen(unconstrained: np.ndarray, acceptance: float) -> np.ndarray:
+    """Return the chains that accepted nothing, if that cannot be by chance."""
+    chains, draws = unconstrained.shape[:2]
+    by_chance = chains * (1.0 - acceptance) ** (draws - 1)
+    is_frozen = (unconstrained == unconstrained[:, :1]).all(axis=(1, 2))
+    return np.flatnonzero(is_frozen) if by_chance < 1e-3 else np.empty(0, int)
+
+
 def _fatal(
     unconstrained: np.ndarray, names: list[str], acceptance: float, logdensity: np.ndarray | None
 ) -> str:
@@ -90,6 +112,13 @@ def _fatal(
     stuck = np.flatnonzero(np.ptp(unconstrained, axis=1).max(axis=0) == 0.0)
     if stuck.size:
         return f"{_some(names, stuck)} never moved. Rescale it, or raise tune."
+    frozen = _frozen(unconstrained, acceptance)
+    if frozen.size:
+        chains = [f"chain {i}" for i in range(len(unconstrained))]
+        return (
+            f"{_some(chains, frozen)} never moved. Start elsewhere with init=, or raise "
+            "target_accept."
+        )
     if logdensity is not None:
         typical = np.median(np.abs(logdensity))
         if np.spacing(typical) > PRECISION_LIMIT:

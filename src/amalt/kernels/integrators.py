@@ -12,10 +12,11 @@ first kick is the last one of the step before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
+from amalt.errors import SettingsError
 from amalt.kernels.metric import Metric
 
 ValueAndGrad = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
@@ -33,6 +34,29 @@ class Integrator(NamedTuple):
     def gradients_per_step(self) -> int:
         """Count the gradients that one step costs."""
         return len(self.drifts)
+
+
+def check_integrator(integrator: Integrator) -> Integrator:
+    """Return the scheme if it is palindromic and its sequences sum to one."""
+    try:
+        kicks, drifts = (tuple(float(c) for c in side) for side in integrator[1:])
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"integrator={integrator!r}: its coefficients are numbers.") from error
+    sums_to_one = all(abs(sum(side) - 1.0) < 1e-6 for side in (kicks, drifts))
+    is_palindrome = all(
+        abs(a - b) < 1e-12
+        for side in (kicks, drifts)
+        for a, b in zip(side, side[::-1], strict=True)
+    )
+    name: Any = integrator.name
+    if not isinstance(name, str) or not name:
+        raise SettingsError(f"integrator={integrator!r}: give it a name of letters.")
+    if len(kicks) != len(drifts) + 1 or not drifts or not sums_to_one or not is_palindrome:
+        raise SettingsError(
+            f"integrator={integrator!r}: it needs one kick more than drifts, both the same read "
+            "backwards and summing to one; only then are its draws those of the target."
+        )
+    return integrator
 
 
 LEAPFROG = Integrator("leapfrog", kicks=(0.5, 0.5), drifts=(1.0,))

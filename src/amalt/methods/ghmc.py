@@ -120,11 +120,7 @@ class Ghmc:
 
     def check_chains(self, chains: int) -> None:
         """Refuse chains that cannot be dealt into folds."""
-        if chains % meads.FOLDS or chains < 4 * meads.FOLDS:
-            raise SettingsError(
-                f"chains={chains}: method='ghmc' deals its chains into {meads.FOLDS} folds of at "
-                f"least 4: pass a multiple of {meads.FOLDS}, {4 * meads.FOLDS} or more."
-            )
+        check_chains(chains)
 
     def finalize(self, adaptation: GhmcAdaptation) -> None:
         """Return nothing: there is no tuning that stays."""
@@ -181,6 +177,15 @@ class Ghmc:
             return new, seen.add(tuning, info)
 
         return jax.vmap(move)(keys, states, seen)
+
+
+def check_chains(chains: int) -> None:
+    """Refuse chains that cannot be dealt into folds."""
+    if chains % meads.FOLDS or chains < 4 * meads.FOLDS:
+        raise SettingsError(
+            f"chains={chains}: method='ghmc' deals its chains into {meads.FOLDS} folds of at "
+            f"least 4: pass a multiple of {meads.FOLDS}, {4 * meads.FOLDS} or more."
+        )
 
 
 def _in_folds(leaf: jax.Array) -> jax.Array:

@@ -14,6 +14,7 @@ where q = p it has no noise. Adam climbs; m and r are averages of the last quart
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -22,20 +23,29 @@ import numpy as np
 import optax
 
 from amalt.arguments import check_count, check_precision
-from amalt.errors import SettingsError, StartError
+from amalt.errors import AmaltWarning, SettingsError, StartError
 from amalt.kernels.malt import MaltState
 from amalt.randomness import Phase, chain_keys, fold, normal, phase_key, root_key
-from amalt.start.explain import explain
+from amalt.start.explain import explain, listed
 from amalt.targets import Target, as_target
 from amalt.tuning import check_number
 from amalt.typed import fori_loop, jit
 
 ADVI_STEPS = 2000
+ADVI_GRADIENTS = ADVI_STEPS + 1
+"""One to look at the example position, then one for each step."""
+
 LEARNING_RATE = 0.1
 FIRST_SCALE = 1e-3
 
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-8)
 """The usual memory of squares, b2 = 0.999, forgets a steep start too late (docs/decisions)."""
+
+AVERAGED_SHARE = 1 / 4
+"""The part of the steps whose parameters are averaged: the last one."""
+
+STEADY = 0.25
+"""A mean that moved by this share of the way it could, in that part, has not arrived."""
 
 GRADIENT_BOUND = 1e18
 """Gradients are cut here: the squares that Adam keeps are finite in single precision."""
@@ -68,12 +78,16 @@ class MeanField(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """Parameters (m, r), those that last gave a usable draw, Adam's moments, and the average."""
+    """Parameters (m, r), those that last gave a usable draw, Adam's moments, and the average.
+
+    `before` are the parameters where the average begins.
+    """
 
     parameters: jax.Array
     trusted: jax.Array
     moments: Any
     average: jax.Array
+    before: jax.Array
 
 
 def advi(
@@ -94,7 +108,8 @@ def advi(
     steps
         How often Adam climbs.
     learning_rate
-        About the most that a parameter moves in one step; the mean begins at 0.
+        About the most that a parameter moves in one step. The mean begins at the example position,
+        or at 0 if the density is not finite there.
 
     Raises
     ------
@@ -126,7 +141,7 @@ def fit_normal(
     target: Target, key: Any, steps: int = ADVI_STEPS, learning_rate: float = LEARNING_RATE
 ) -> MeanField:
     """Fit with numbers from addresses below ``key``."""
-    averaged_from = 3 * steps // 4
+    averaged_from = steps - max(1, int(AVERAGED_SHARE * steps))
 
     def step(i: jax.Array, climb: Climb) -> Climb:
         m, r = climb.parameters
@@ -147,19 +162,36 @@ def fit_normal(
         # Before the last quarter n stays 1, and the average is the last iterate.
         n = jnp.maximum(i - averaged_from + 1, 1).astype(m.dtype)
         average = climb.average + (parameters - climb.average) / n
-        return Climb(parameters, trusted, moments, average)
+        before = jnp.where(i <= averaged_from, climb.parameters, climb.before)
+        return Climb(parameters, trusted, moments, average, before)
 
     def climb_from(begin: jax.Array) -> Climb:
-        return fori_loop(0, steps, step, Climb(begin, begin, ADAM.init(begin), begin))
+        return fori_loop(0, steps, step, Climb(begin, begin, ADAM.init(begin), begin, begin))
 
-    m = jnp.zeros_like(target.example)
+    m = _first_mean(target)
     top = jit(climb_from)(jnp.stack([m, jnp.full_like(m, math.log(math.expm1(FIRST_SCALE)))]))
     if int(top.moments.count) == 0:
         z = top.parameters[0]
         last = MaltState(z, *target.value_and_grad(z))
         where = f"none of {steps} draws of ADVI is usable"
         raise StartError(explain(where, target, last, is_fixed=False))
+    moved = np.abs(np.asarray(top.parameters[0] - top.before[0]))
+    under_way = np.flatnonzero(moved > STEADY * learning_rate * (steps - averaged_from))
+    if under_way.size and steps >= ADVI_STEPS:
+        names = listed([target.element(int(i)) for i in under_way])
+        message = (
+            f"ADVI has not arrived after {steps} steps: its mean still moves, in {names}. Chains "
+            "begin on the way; give the target an example position nearer to its bulk, or init=."
+        )
+        warnings.warn(AmaltWarning("starts", message), stacklevel=3)
     return MeanField(top.average[0], jax.nn.softplus(top.average[1]))
+
+
+def _first_mean(target: Target) -> jax.Array:
+    """Return the example position if the density is finite there, else the origin."""
+    state = MaltState(target.example, *target.value_and_grad(target.example))
+    is_usable = all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in state)
+    return target.example if is_usable else jnp.zeros_like(target.example)
 
 
 def _adam(gradient: jax.Array, moments: Any) -> tuple[jax.Array, Any]:

@@ -55,7 +55,7 @@ def _values(target: Target, position: np.ndarray, names: list[str]) -> str:
     for part in target.parts:
         values = position[begin : begin + part.size]
         begin += part.size
-        if part.name in names and len(shown) < 3:
+        if part.name in names and part.size and len(shown) < 3:
             low, high = f"{values.min():.6g}", f"{values.max():.6g}"
             inside = low if low == high else f"{low}..{high}"
             shown.append(f"{part.name} = {inside}")

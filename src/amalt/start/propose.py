@@ -11,7 +11,7 @@ import numpy as np
 
 from amalt.errors import SettingsError, nearest
 from amalt.randomness import chain_keys, uniform
-from amalt.start.advi import ADVI_STEPS, fit_normal
+from amalt.start.advi import ADVI_GRADIENTS, fit_normal
 from amalt.targets import Target
 
 Proposal = Callable[[Any], jax.Array]
@@ -61,7 +61,7 @@ def from_init(init: Any, target: Target, key: Any, chains: int) -> Plan:
             return Plan(uniform_around(zero, UNIFORM_RADIUS, key, chains))
         if init == "advi":
             q = fit_normal(target, key)
-            return Plan(lambda attempt: q.points(key, attempt, chains), gradients=ADVI_STEPS)
+            return Plan(lambda attempt: q.points(key, attempt, chains), gradients=ADVI_GRADIENTS)
         _refuse_non_finite(
             "the example position, around which init='jitter' starts,", target.example, target
         )
@@ -83,9 +83,13 @@ def _flatten(init: Any, target: Target) -> jax.Array:
     leaves: list[Any] = jax.tree.leaves(init)
     structure = cast(Any, jax.tree.structure(init))
     arrays = [_numbers(leaf, target.dtype) for leaf in leaves]
-    if len(arrays) == 1 and arrays[0].shape[-1:] == (target.dim,) and arrays[0].ndim <= 2:
-        return jnp.asarray(arrays[0])
     example = target.unravel(target.example)
+    # An array of the shape of a position that is itself an array is that position.
+    has_structure = bool(structure == jax.tree.structure(example))
+    is_position = has_structure and arrays[0].shape == target.parts[0].shape
+    is_array = jax.tree_util.all_leaves([init]) and not is_position
+    if is_array and arrays[0].shape[-1:] == (target.dim,) and arrays[0].ndim <= 2:
+        return jnp.asarray(arrays[0])
     if structure != jax.tree.structure(example):
         raise SettingsError(
             f"init has the structure {structure}, the position of {target.name!r} has "

@@ -24,15 +24,7 @@ GROUPS = ("posterior", "sample_stats", "unconstrained_posterior")
 
 def write_tree(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Write a tree to the directory ``path``; if that fails, everything is as it was before."""
-    path = Path(os.path.realpath(path))
-    if os.path.exists(path):  # unlike Path.exists, no error for names that cannot exist
-        if not overwrite:
-            raise AmaltError(f"{path} exists already: pass overwrite=True, or another path.")
-        if _read_format(path) is None:
-            raise AmaltError(
-                f"{path} exists and is not a saved posterior, so overwrite=True does not replace "
-                "it: pass another path, or remove it yourself."
-            )
+    path = check_free(path, overwrite=overwrite)
     made = [parent for parent in path.parents if not parent.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,6 +37,20 @@ def write_tree(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bo
             f"cannot write {path}: {error}. Nothing was left there; free some space or pass "
             "another path."
         ) from error
+    return path
+
+
+def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Return the resolved path if something can be written there, as far as one can tell."""
+    path = Path(os.path.realpath(path))
+    if os.path.exists(path):  # unlike Path.exists, no error for names that cannot exist
+        if not overwrite:
+            raise AmaltError(f"{path} exists already: pass overwrite=True, or another path.")
+        if _read_format(path) is None:
+            raise AmaltError(
+                f"{path} exists and is not a saved posterior, so overwrite=True does not replace "
+                "it: pass another path, or remove it yourself."
+            )
     return path
 
 
@@ -83,13 +89,11 @@ def _write_and_swap(tree: xr.DataTree, path: Path) -> None:
             tree.to_zarr(new, zarr_format=2, consolidated=True)
         if path.exists():
             path.rename(old)
-        try:
-            new.rename(path)
-        except OSError:
-            if old.exists():
-                old.rename(path)
-            raise
+        new.rename(path)
     finally:
+        # Whatever happened, Ctrl-C included: what was there stays if nothing has replaced it.
+        if old.exists() and not path.exists():
+            old.rename(path)
         shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -128,6 +128,14 @@ class Target:
 
     def _checked_logdensity(self, z: jax.Array) -> jax.Array:
         self.traces += 1
+        z = jnp.asarray(z)
+        if z.shape != (self.dim,):
+            raise TargetError(
+                f"z has shape {z.shape}: the log density of {self.name!r} takes one flat vector of "
+                f"{self.dim} numbers; use jax.vmap for more."
+            )
+        if not jnp.issubdtype(z.dtype, jnp.floating):
+            z = z.astype(self.dtype)
         with _explained_tracing(f"the log density of {self.name!r}"):
             value: Any = self._logdensity_fn(self.unravel(z))
         if not _is_array(value):

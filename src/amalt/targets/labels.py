@@ -175,6 +175,8 @@ def _read_coords(
             raise TargetError(
                 f"coords[{dim!r}] has {len(labels)} labels for the length {size} of {name!r}."
             )
+        if len({repr(label) for label in labels}) != len(labels):
+            raise TargetError(f"coords[{dim!r}] has a label twice: labels must differ.")
         clean[dim] = labels
         if not _is_storable(labels):
             raise TargetError(

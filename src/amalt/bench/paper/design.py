@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
+from amalt.adaptation.settings import PRESETS
+
 INIT = "advi"
 """Where every run starts, as in the paper."""
 
@@ -46,6 +48,9 @@ class Column(NamedTuple):
     run: str
     """The column whose runs these are."""
 
+    revision: int = 1
+    """One more whenever the sampler draws or counts otherwise: older results are then made anew."""
+
 
 COLUMNS: dict[str, Column] = {
     "malt": Column("MALT ρ=1", "malt", "paper", "malt"),
@@ -53,8 +58,8 @@ COLUMNS: dict[str, Column] = {
     "rhmc-unif": Column("RHMC Unif", "rhmc", "paper", "rhmc-unif"),
     "rhmc-exp": Column("RHMC Exp", "rhmc", "paper-exponential", "rhmc-exp"),
     "ghmc": Column("GHMC", "ghmc", "paper", "ghmc"),
-    "nuts": Column("NUTS", "nuts", "paper", "nuts"),
-    "nuts-avg": Column("NUTS avg", "nuts", "paper", "nuts"),
+    "nuts": Column("NUTS", "nuts", "paper", "nuts", revision=2),
+    "nuts-avg": Column("NUTS avg", "nuts", "paper", "nuts", revision=2),
 }
 """NUTS is run once and counted twice: by the chain with most gradients, and by their mean."""
 
@@ -128,14 +133,19 @@ class Run:
     @property
     def file_name(self) -> str:
         """Name the file that keeps the result."""
-        scale = "" if self.scale == 1.0 else f"-scale{self.scale:g}"
+        scale = suffix(self.scale)
         return f"{self.model}-{self.column}-{self.chains}chains-seed{self.seed}{scale}.json"
 
     @property
     def facts(self) -> dict[str, Any]:
         """Return all that a result must agree with to be one of this run."""
         lengths = {"tune": self.tune, "settle": self.settle, "draws": self.draws}
-        return {**dataclasses.asdict(self), "init": INIT, **lengths}
+        column = COLUMNS[self.column]
+        sampler = {
+            "revision": column.revision,
+            "preset": dataclasses.asdict(PRESETS[column.method][column.preset]),
+        }
+        return {**dataclasses.asdict(self), "init": INIT, **lengths, **sampler}
 
     @property
     def tune(self) -> int:
@@ -160,6 +170,16 @@ class Run:
         iterations = self.tune + self.settle + self.draws
         milliseconds = MODELS[self.model].gradient_milliseconds * self.chains / CHAINS
         return 15.0 + 1e-3 * milliseconds * gradients * iterations
+
+
+def suffix(scale: float) -> str:
+    """Return what ends the names of files of shorter or longer runs."""
+    return "" if scale == 1.0 else f"-scale{scale!r}"
+
+
+def fullness(scale: float, chains: int) -> tuple[bool, float, int]:
+    """Sort protocols: the paper's above all others, then the longest, then most chains."""
+    return (scale, chains) == (1.0, CHAINS), scale, chains
 
 
 def plan(

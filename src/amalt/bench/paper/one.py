@@ -54,7 +54,7 @@ def main() -> int:
         threading.Thread(target=_wait_for_end, daemon=True).start()
     try:
         results.write(options.file, execute(options.run))
-    except AmaltError as error:
+    except (AmaltError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from amalt import plainjson
-from amalt.bench.paper.design import COLUMNS, ESS_PER_GRAD, ESS_PER_ITER, MODELS, Run
+from amalt.bench.paper.design import COLUMNS, ESS_PER_GRAD, ESS_PER_ITER, MODELS, Run, fullness
 
 PERCENTILE = 10
 RESAMPLES = 2000
@@ -30,6 +30,7 @@ NUMBERS = (*FIGURES, "rhat", "max_z", "acceptance_rate", "mean_num_steps", "seco
 """What a result must hold, as numbers or null, and a cell tells of each of its runs."""
 
 GRADIENTS = ("gradients_sampling", "gradients_sampling_mean")
+POSITIVE = (*GRADIENTS, "seconds")
 
 
 def shipped() -> Path:
@@ -40,31 +41,33 @@ def shipped() -> Path:
 def write(path: Path, result: dict[str, Any]) -> None:
     """Keep the result of a run; the file appears whole or not at all."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}.part")
-    scratch.write_text(plainjson.dumps(result, indent=1) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+    try:
+        scratch.write_text(plainjson.dumps(result, indent=1) + "\n", encoding="utf-8")
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """Return the result of a run, None if there is none or it is damaged."""
+    """Return the result of a run made as runs are made now; None if it is not, or damaged."""
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         run = Run(**{field.name: content[field.name] for field in dataclasses.fields(Run)})
         is_whole = (
             path.name == run.file_name
+            and type(run.seed) is type(run.chains) is int
+            and all(content.get(key) == value for key, value in run.facts.items())
             and all(content[key] is None or content[key] >= 0.0 for key in NUMBERS)
-            and all(content[key] > 0 for key in GRADIENTS)
+            and all(content[key] > 0 for key in POSITIVE)
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    is_known = is_whole and run.model in MODELS and run.column in COLUMNS
-    return cast("dict[str, Any]", content) if is_known else None
+    return cast("dict[str, Any]", content) if is_whole else None
 
 
 def find(directory: Path, run: Run) -> dict[str, Any] | None:
-    """Return the result of a run if it has one, made by the protocol as it is now."""
-    result = read(directory / run.file_name)
-    is_current = result is not None and all(result.get(k) == v for k, v in run.facts.items())
-    return result if is_current else None
+    """Return the result of a run if it has one."""
+    return read(directory / run.file_name)
 
 
 def load_results(directory: Path) -> list[dict[str, Any]]:
@@ -97,7 +100,7 @@ def load_results(directory: Path) -> list[dict[str, Any]]:
 def cells(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each model and method that has runs, aggregated over its runs.
 
-    Where runs of several lengths or numbers of chains exist, the fullest protocol counts: first
+    Where runs of several lengths or numbers of chains exist, one protocol counts: the paper's, else
     the longest, then that with most chains. Errors are three standard errors, None for one run.
 
     Parameters
@@ -109,7 +112,10 @@ def cells(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         protocols = groups.setdefault((row["model"], row["method"]), {})
         protocols.setdefault((row["scale"], row["chains"]), []).append(row)
-    return [_cell(model, method, max(p.items())) for (model, method), p in groups.items()]
+    return [
+        _cell(model, method, max(found.items(), key=lambda item: fullness(*item[0])))
+        for (model, method), found in groups.items()
+    ]
 
 
 def tenth_percentile(values: Sequence[float]) -> float:

@@ -64,9 +64,12 @@ class Child:
         if code < 0:
             hint = "; is the memory large enough?" if -code == signal.SIGKILL else ""
             return f"killed by signal {-code} ({signal.strsignal(-code)}){hint}"
-        said = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        try:
+            said = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError:
+            said = list[str]()
         last = [line.strip() for line in said if line.strip()][-1:]
-        return f"{last[0] if last else f'it ended with code {code}'} (more in {self.log})"
+        return f"{last[0]} (more in {self.log})" if last else f"it ended with code {code}"
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
@@ -163,19 +166,24 @@ def drive(runs: list[Run], out: Path, jobs: int) -> list[Failure]:
 def start(run: Run, out: Path, jobs: int) -> Child:
     """Start the process of a run."""
     path = out / run.file_name
-    log = path.with_suffix(".log")
+    # Not one name for all: another command may work in the same directory.
+    log = path.with_suffix(f".{os.getpid()}.log")
     command = [sys.executable, "-m", "amalt.bench.paper.one", "--end-with-stdin"]
     environment = dict(os.environ)
     if jobs > 1:
         # XLA sizes its pool of threads by NPROC: side by side they must share the cores.
         environment["NPROC"] = str(max(1, (os.cpu_count() or 1) // jobs))
-    with log.open("wb") as said:
-        process = subprocess.Popen(
-            [*command, json.dumps(dataclasses.asdict(run)), str(path)],
-            stdin=subprocess.PIPE,  # held open: the process ends when we do, however that happens
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env=environment,
-            start_new_session=True,  # so that Ctrl-C reaches us alone
-        )
+    try:
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                [*command, json.dumps(dataclasses.asdict(run)), str(path)],
+                stdin=subprocess.PIPE,  # held open: the process ends when we do, however we do
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=environment,
+                start_new_session=True,  # so that Ctrl-C reaches us alone
+            )
+    except BaseException:
+        log.unlink(missing_ok=True)
+        raise
     return Child(run, path, log, process, time.monotonic())

@@ -19,7 +19,7 @@ import numpy as np
 from amalt import gym
 from amalt.adaptation.settings import MaltSettings
 from amalt.bench.paper import results
-from amalt.bench.paper.design import INIT, TUNE
+from amalt.bench.paper.design import CHAINS, INIT, TUNE, fullness, suffix
 from amalt.bench.paper.grid import explorer
 from amalt.bench.paper.measure import known_center, quality
 from amalt.bench.paper.progress import Pace, Progress
@@ -69,22 +69,18 @@ def evolution(model: str, out: Path, chains: int, scale: float) -> dict[str, Any
     On the grid tau, gamma and the variances (those of the warm-up) are given, and h is learned.
     What the warm-up learned is measured in the same way. Every point is kept as it comes.
     """
-    if model not in GRIDS:
-        raise AmaltError(f"{model} has no grid to search; choose from {', '.join(GRIDS)}.")
+    check_grid(model)
     shortest, longest, strongest = GRIDS[model]
     settings: dict[str, Any] = {
-        "study": "evolution",
-        "model": model,
-        "init": INIT,
+        **_facts("evolution", model, chains, scale),
         "seed": 1,
-        "chains": chains,
         "tune": _scaled(TUNE, scale),
         "grid_tune": _scaled(GRID_TUNE, scale),
         "grid_draws": _scaled(GRID_DRAWS, scale),
         "integration_times": np.linspace(shortest, longest, POINTS).tolist(),
         "dampings": np.linspace(0.0, strongest, POINTS).tolist(),
     }
-    path = study_path(out, "evolution", model)
+    path = study_path(out, "evolution", model, chains, scale)
     data = _begun(path, settings) or {**settings, "points": []}
     if _missing(data):
         # Its last states are where the grid starts, so a study that goes on makes it again.
@@ -101,8 +97,8 @@ def variance(model: str, out: Path, chains: int, scale: float, seeds: int) -> di
     Near convergence is the second half of a warm-up. Every run is kept as it comes.
     """
     tune = _scaled(TUNE, scale)
-    settings = {"study": "variance", "model": model, "init": INIT, "chains": chains, "tune": tune}
-    path = study_path(out, "variance", model)
+    settings = {**_facts("variance", model, chains, scale), "tune": tune}
+    path = study_path(out, "variance", model, chains, scale)
     data = _begun(path, settings) or {**settings, "runs": []}
     done = {(run["seed"], run["two_directional"]) for run in data["runs"]}
     wanted = [(seed, two) for seed in range(1, seeds + 1) for two in (False, True)]
@@ -128,17 +124,54 @@ def variance(model: str, out: Path, chains: int, scale: float, seeds: int) -> di
 STUDIES: dict[str, Callable[..., dict[str, Any]]] = {"evolution": evolution, "variance": variance}
 
 
-def study_path(out: Path, study: str, model: str) -> Path:
+def check_grid(model: str) -> None:
+    """Refuse a posterior that the authors did not search."""
+    if model not in GRIDS:
+        raise AmaltError(f"{model} has no grid to search; choose from {', '.join(GRIDS)}.")
+
+
+def study_path(out: Path, study: str, model: str, chains: int = CHAINS, scale: float = 1.0) -> Path:
     """Return the file of a study."""
-    return out / f"{study}-{model}.json"
+    return out / f"{study}-{model}-{chains}chains{suffix(scale)}.json"
 
 
-def load_study(out: Path, study: str, model: str) -> dict[str, Any] | None:
-    """Return the data of a study, None if it has none to show or they are damaged."""
-    data = _begun(study_path(out, study, model), {"study": study, "model": model})
-    needed = {"evolution": ("points", "trace", "learned"), "variance": ("runs",)}[study]
-    is_whole = data is not None and all(data.get(key) for key in needed)
-    return data if is_whole else None
+def load_study(
+    out: Path, study: str, model: str, chains: int | None = None, scale: float | None = None
+) -> dict[str, Any] | None:
+    """Return the data of a study, None if it has none to show or they are damaged.
+
+    Where chains or scale are None and several studies exist, the paper's protocol counts, else the
+    longest, then that with most chains.
+    """
+    found = [
+        data
+        for path in out.glob(f"{study}-{model}-*.json")
+        if (data := _begun(path, {"study": study, "model": model})) is not None
+        and chains in (None, data.get("chains"))
+        and scale in (None, data.get("scale"))
+        and _is_whole(data)
+    ]
+    return max(found, key=lambda data: fullness(data["scale"], data["chains"]), default=None)
+
+
+def _is_whole(data: dict[str, Any]) -> bool:
+    """Tell whether a study has all that is said and drawn of it."""
+    try:
+        fullness(float(data["scale"]), int(data["chains"]))
+        if data["study"] == "variance":
+            return {run["two_directional"] for run in data["runs"]} == {False, True} and all(
+                run["variance"] >= 0.0 and run["seed"] >= 1 and run["trace"] for run in data["runs"]
+            )
+        learned = (data["learned"]["integration_time"], data["learned"]["damping"])
+        done = {(p["integration_time"], p["damping"]): p["ess_per_grad"] for p in data["points"]}
+        has_best = any(value for place, value in done.items() if place != learned)
+        return bool(done[learned] and has_best and data["trace"]["integration_time"])
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _facts(study: str, model: str, chains: int, scale: float) -> dict[str, Any]:
+    return {"study": study, "model": model, "init": INIT, "chains": chains, "scale": scale}
 
 
 def sentence(data: dict[str, Any]) -> str:
@@ -154,9 +187,7 @@ def sentence(data: dict[str, Any]) -> str:
         )
     points = {(p["integration_time"], p["damping"]): p["ess_per_grad"] for p in data["points"]}
     learned = (data["learned"]["integration_time"], data["learned"]["damping"])
-    at_learned = points.pop(learned, None)
-    if at_learned is None or not points:
-        return f"{data['model']}: the grid is not finished; {len(points)} points so far."
+    at_learned = points.pop(learned)
     best = max(points, key=lambda place: points[place] or 0.0)
     return (
         f"{data['model']}: learned tau = {learned[0]:.3g} and gamma = {learned[1]:.3g} reach "
