@@ -66,7 +66,7 @@ def resonance() -> None:
         (axes[1], 1.0, "MALT (γ = 1)", BLUE),
     ):
         tuning = amalt.Tuning(step_size=0.1, integration_time=np.pi, damping=damping)
-        fit = amalt.sample(target, chains=64, draws=1000, tuning=tuning, random_seed=1)
+        fit = amalt.sample(target, chains=64, draws=1000, tuning=tuning, settle=0, random_seed=1)
         axis.plot(np.abs(fit.unconstrained[0, :150, 0]), color=color, lw=1)
         accepted = float(fit.sample_stats["acceptance_rate"].mean())
         axis.set(ylim=(0, 3.6), xlabel="draw", title=f"{name}: {accepted:.0%} accepted")

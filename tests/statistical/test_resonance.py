@@ -13,7 +13,7 @@ def run(damping: float) -> amalt.Posterior:
     sd = jnp.asarray(SD, jnp.float32)
     target = amalt.Target(lambda x: -0.5 * jnp.sum((x["x"] / sd) ** 2), {"x": jnp.zeros(4)})
     tuning = amalt.Tuning(step_size=0.1, integration_time=np.pi, damping=damping)
-    return amalt.sample(target, chains=64, draws=1000, tuning=tuning, random_seed=1)
+    return amalt.sample(target, chains=64, draws=1000, tuning=tuning, settle=0, random_seed=1)
 
 
 def deviations_in_errors(fit: amalt.Posterior) -> np.ndarray:

@@ -178,7 +178,7 @@ def test_a_default_dimension_that_is_a_variable_is_refused():
     "labels",
     [
         ["a", "b", "ü/x"],
-        [3, 1, 1],
+        [3, 1, 2],
         (0.5, 1.5, 2.5),
         np.array(["a", "b", "c"]),
         [datetime.datetime(2020, 1, day) for day in (1, 2, 3)],
