@@ -53,8 +53,9 @@ bench-paper: $(VENV)/.installed-bench  ## the paper's tables, all of them: hours
 bench-german-credit: $(VENV)/.installed-base  ## MALT by the paper's protocol on German credit, 5 seeds
 	@$(BIN)/amalt bench paper --models german-credit --methods malt --seeds 5 --out $(OUT)/paper
 
-figures: $(VENV)/.installed-base  ## draw the figures of the README and the docs
+figures: $(VENV)/.installed-bench  ## draw the figures of the README and the docs
 	@CI=1 $(BIN)/python docs/figures/make.py
+	@$(BIN)/python docs/figures/paper.py
 
 # --- quality ----------------------------------------------------------------------------------
 
