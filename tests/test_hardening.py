@@ -260,7 +260,9 @@ def test_a_path_that_is_taken_is_refused_before_anything_runs(tmp_path, monkeypa
 
 
 def command(*words):
-    return [sys.executable, "-c", "from amalt.cli import main; main()", *words]
+    # A shell that runs the tests in the background has told them to ignore Ctrl-C.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    return [sys.executable, "-c", f"{listen}from amalt.cli import main; main()", *words]
 
 
 @pytest.mark.parametrize("words", [["--chains", "0"], ["--preset", "nope"], ["--init", "nope"]])
@@ -278,7 +280,11 @@ def test_an_interrupted_command_says_so_by_its_exit_code():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(8.0)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
+    try:
+        time.sleep(8.0)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130

@@ -15,7 +15,9 @@ from amalt.bench.paper.progress import Pace
 
 from . import made
 
-CLI = "from amalt.cli import main; main()"
+# A shell that runs the tests in the background has told them to ignore Ctrl-C.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+CLI = f"{LISTEN}from amalt.cli import main; main()"
 COMMAND = [sys.executable, "-m", "amalt.bench.paper.one", "--end-with-stdin"]
 
 

@@ -1,13 +1,16 @@
 """The baselines behind `amalt.sample`: exact, counted as the paper counts, refused where wrong."""
 
 import importlib
+import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import amalt
+from amalt.cli.app import app
 from amalt.diagnostics.ess import ess
 from amalt.errors import SettingsError
 from amalt.methods import nuts
@@ -145,3 +148,10 @@ def test_nuts_refuses_another_precision():
         pytest.raises(SettingsError, match="computes in JAX's own precision"),
     ):
         amalt.sample(narrow, method="nuts", chains=4, tune=10, draws=10, progressbar=False)
+
+
+def test_the_command_line_has_the_baselines():
+    options = "--method rhmc --preset paper-exponential --chains 8 --tune 60 --draws 20 --json"
+    result = CliRunner().invoke(app, ["sample", "banana", *options.split()])
+    settings = json.loads(result.stdout)["settings"]
+    assert (settings["method"], settings["jitter"]) == ("rhmc", "exponential")

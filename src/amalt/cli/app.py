@@ -58,6 +58,7 @@ def sample(
     draws: Annotated[int, typer.Option(help="Draws to keep, per chain.")] = 250,
     tune: Annotated[int, typer.Option(help="Iterations in which the chains learn.")] = 1000,
     seed: Annotated[int | None, typer.Option(help="Same seed, same draws.")] = None,
+    method: Annotated[str, typer.Option(help="malt; or a baseline: rhmc, ghmc, nuts.")] = "malt",
     preset: Annotated[str, typer.Option(help="paper, or paper-rho for adaptive rho.")] = "paper",
     target_accept: Annotated[
         float | None, typer.Option(help="Acceptance rate to tune the step size for.")
@@ -87,6 +88,7 @@ def sample(
         draws=draws,
         tune=tune,
         random_seed=seed,
+        method=method,
         preset=preset,
         target_accept=target_accept,
         init=init,
