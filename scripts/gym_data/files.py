@@ -5,7 +5,7 @@ from __future__ import annotations
 from gym_data.brownian_bridge import brownian_bridge_arrays, brownian_bridge_truth
 from gym_data.german_credit import german_credit_arrays
 from gym_data.item_response import item_response_arrays
-from gym_data.log_gaussian_cox import log_gaussian_cox_arrays
+from gym_data.log_gaussian_cox import log_gaussian_cox_arrays, log_gaussian_cox_truth
 from gym_data.radon import radon_recipe
 from gym_data.sources import Recipe, Source, by_name, gym_source, gym_truth
 from gym_data.stochastic_volatility import sp500_arrays
@@ -91,10 +91,14 @@ FILES: dict[str, Recipe] = {
         ),
         log_gaussian_cox_arrays,
     ),
-    "log_gaussian_cox_truth.npz": gym_truth(
-        "synthetic_log_gaussian_cox_process",
-        "b36b9a52a1a8067e013116768603eccf38493b301dcc0c1fdc0c6cb4a951e579",
-        by_name("amplitude", "length_scale", "log_intensity"),
+    "log_gaussian_cox_truth.npz": Recipe(
+        (
+            gym_source(
+                "targets/ground_truth/synthetic_log_gaussian_cox_process.py",
+                "b36b9a52a1a8067e013116768603eccf38493b301dcc0c1fdc0c6cb4a951e579",
+            ),
+        ),
+        log_gaussian_cox_truth,
     ),
     "sp500.npz": Recipe(
         (
