@@ -10,17 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import amalt
+from amalt.bench.paper.figures import STYLE
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GRAY = "#2563a8", "#c2571a", "#6b7280"
-STYLE = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "figure.dpi": 110,
-}
 
 
 def german_credit() -> None:
@@ -51,7 +44,6 @@ def german_credit() -> None:
         right.plot((mean + edge * sd)[order], rows, "|", ms=5, color=ORANGE)
     right.set(yticks=[], xlabel="weight", title="25 weights against the truth")
     right.legend(frameon=False, fontsize=8, loc="upper left")
-    figure.tight_layout()
     figure.savefig(HERE / "german-credit.png")
 
 
@@ -77,7 +69,6 @@ def resonance() -> None:
     labels = [f"sd {value:g}" for value in truth]
     axes[2].set(xticks=range(4), xticklabels=labels, title="sd found / true sd, 64 chains")
     axes[2].legend(frameon=False, loc="upper center")
-    figure.tight_layout()
     figure.savefig(HERE / "resonance.png")
 
 

@@ -140,5 +140,7 @@ def test_sampler_finds_the_truth(name):
     for variable, (mean, sd, mean_se) in gym.load(name).truth.items():
         of_chains = fit.posterior[variable].mean("draw").values
         error = np.hypot(of_chains.std(0, ddof=1) / np.sqrt(len(of_chains)), mean_se)
-        bound = 0.1 * sd if is_neck else np.maximum(4.5 * error, 0.0)
+        # One in seven runs has one of 2516 normal errors beyond 4, one in sixty beyond 4.5.
+        errors = 4.5 if mean.size > 1000 else 4.0
+        bound = 0.1 * sd if is_neck else errors * error
         assert np.all(np.abs(of_chains.mean(0) - mean) < bound), variable

@@ -90,7 +90,7 @@ def _flatten(init: Any, target: Target) -> jax.Array:
     is_array = jax.tree_util.all_leaves([init]) and not is_position
     if is_array and arrays[0].shape[-1:] == (target.dim,) and arrays[0].ndim <= 2:
         return jnp.asarray(arrays[0])
-    if structure != jax.tree.structure(example):
+    if not has_structure:
         raise SettingsError(
             f"init has the structure {structure}, the position of {target.name!r} has "
             f"{jax.tree.structure(example)}: pass a position, or a flat array of {target.dim} "

@@ -55,7 +55,7 @@ def main() -> int:
     try:
         results.write(options.file, execute(options.run))
     except (AmaltError, OSError) as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
